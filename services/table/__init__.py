@@ -1,0 +1,1 @@
+"""The table service: running games, their log, their clocks, their watchers and their replays."""
