@@ -9,11 +9,12 @@ from enum import IntEnum, StrEnum
 from typing import Any, Final, Protocol
 
 from rules.cards import Card, Cards, Suit
-from rules.moves import Move, Moves
+from rules.moves import MOVE_END, Move, Moves
 from rules.values import value
 
 Seat = int
 NO_SEAT: Final = -1
+SEATS_MAX: Final = 7
 
 
 class Phase(IntEnum):
@@ -105,6 +106,12 @@ class Moved:
     move: Move
 
 
+# MOVED[seat][move]: the events made once, because making one takes as long as applying it.
+MOVED: Final[tuple[tuple[Moved, ...], ...]] = tuple(
+    tuple(Moved(seat, move) for move in range(MOVE_END)) for seat in range(SEATS_MAX)
+)
+
+
 @value
 class DealScored:
     """A deal is over. `points` is what it adds to each seat's total; partners carry the same."""
@@ -141,6 +148,12 @@ class DealRecord:
     tricks_won: tuple[int, ...]
     # By seat; empty in games without bids.
     bids: tuple[int, ...] = ()
+    # Games of partners: who named which trump.
+    maker: Seat | None = None
+    trump: Suit | None = None
+    # Klaverjas: what each seat's side took, last trick included, before nat and pit.
+    card_points: tuple[int, ...] = ()
+    roem: tuple[int, ...] = ()
 
 
 @value
@@ -179,6 +192,9 @@ class View:
     sitting_out: Seat | None = None
     # The card that the viewer itself laid away (euchre's dealer).
     discarded: Card | None = None
+    # Klaverjas: what each seat's side has taken in this deal so far.
+    card_points: tuple[int, ...] = ()
+    roem: tuple[int, ...] = ()
 
 
 class State(Protocol):

@@ -5,7 +5,7 @@ costs twice the time of a plain one in the constructor, which is where replays a
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -13,7 +13,7 @@ T = TypeVar("T")
 STRICT = os.environ.get("STRICT_VALUES") == "1"
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(cls: type[T]) -> type[T]:
     """Make `cls` a slotted value, compared and hashed by its fields."""
     if STRICT:

@@ -1,0 +1,1 @@
+"""Bots: pure functions from what a seat may see to a move."""
