@@ -1,0 +1,1 @@
+"""Tests, by what they prove: see the table in docs/development.md."""

@@ -1,0 +1,98 @@
+"""The levata command: what there is, and the way to it.
+
+A command is a module of this package with a line in `COMMANDS`. It is imported only when it is called, and holds either
+`main`, a function whose signature typer turns into options, or `app`, a typer application of its own. Help is printed
+without importing any of them.
+"""
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line of the help."""
+
+    name: str
+    summary: str
+    # What follows the name, as the help shows it.
+    arguments: str = ""
+
+    @property
+    def module(self) -> str:
+        """Where the command is."""
+        return f"tools.{self.name}"
+
+
+COMMANDS: dict[str, tuple[Command, ...]] = {
+    "Run it": (Command("up", "start the whole backend on this machine; Ctrl-C stops it"),),
+    "Work on it": (
+        Command("check", "format, lint, types, import contracts, protos, locks; --fix formats", "[--fix]"),
+        Command("test", "run the tests; what follows goes to pytest", "[ARGUMENT...]"),
+        Command("gen", "make the stubs in gen/ from protos/ anew"),
+    ),
+}
+HELP_NAMES = frozenset({"help", "--help", "-h"})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command that `arguments` (default: the process's) ask for, and exit."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments and arguments[0] in HELP_NAMES:
+        # `help up` is `up --help`.
+        arguments = [arguments[1], "--help"] if len(arguments) > 1 else []
+    if not arguments:
+        print(help_text(is_terminal=sys.stdout.isatty()))
+        return
+    name, *rest = arguments
+    command = find(name)
+    if command is None:
+        sys.exit(_unknown(name))
+    sys.exit(_load(command).main(rest, prog_name=f"levata {name}"))
+
+
+def find(name: str) -> Command | None:
+    """The command of this name."""
+    return next((command for command in _all() if command.name == name), None)
+
+
+def help_text(*, is_terminal: bool) -> str:
+    """All commands, by purpose."""
+    bold, plain = ("\033[1m", "\033[0m") if is_terminal else ("", "")
+    calls = {command: f"{command.name} {command.arguments}".rstrip() for command in _all()}
+    width = max(len(call) for call in calls.values())
+    lines = ["Levata, a backend for trick-taking card games.", "", f"{bold}./levata COMMAND{plain}"]
+    for purpose, commands in COMMANDS.items():
+        lines += ["", f"{bold}{purpose}{plain}"]
+        lines += [f"  {calls[command]:<{width}}  {command.summary}" for command in commands]
+    lines += ["", "./levata help COMMAND tells its options. README.md has a walk of five minutes."]
+    return "\n".join(lines)
+
+
+def _all() -> list[Command]:
+    return [command for commands in COMMANDS.values() for command in commands]
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, [command.name for command in _all()], n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"levata: there is no command {name!r}.{hint} ./levata help lists them."
+
+
+def _load(command: Command) -> "click.Command":
+    # Typer costs more time than all the rest of a command's start: help and mistakes do without.
+    import typer
+
+    module = importlib.import_module(command.module)
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        app.command(name=command.name)(module.main)
+    return typer.main.get_command(app)
