@@ -161,7 +161,7 @@ def _is_fit(stamp: Stamp, root: Path) -> bool:
 
 
 def _is_running_in(environment: Path) -> bool:
-    return environment.exists() and os.path.samefile(sys.prefix, environment)
+    return environment.exists() and environment.samefile(sys.prefix)
 
 
 def _python_of(environment: Path) -> Path:
@@ -184,7 +184,7 @@ def _create(environment: Path, turn: int) -> None:
     # Needed once, and a tenth of the time of every other start.
     import venv
 
-    call = [_python_of(environment), "-m", "ensurepip", "--default-pip"]
+    call: list[str | Path] = [_python_of(environment), "-m", "ensurepip", "--default-pip"]
     try:
         venv.EnvBuilder(symlinks=True, prompt="levata").create(environment)
         subprocess.run(call, pass_fds=[turn], capture_output=True, text=True, check=True)
@@ -213,7 +213,7 @@ def _install(root: Path, found: Stamp | None, wanted: Stamp, turn: int) -> None:
         raise NotReady(f"pip could not install requirements/{wanted.lock}. Its last words:\n{failure}")
     dropped = sorted(set(found.packages) - set(wanted.packages)) if found is not None else []
     if dropped:
-        call = [_python_of(environment), "-m", "pip", "uninstall", "--quiet", "--yes", *dropped]
+        call: list[str | Path] = [_python_of(environment), "-m", "pip", "uninstall", "--quiet", "--yes", *dropped]
         subprocess.run(call, pass_fds=[turn], check=False)
     write_stamp(environment, wanted)
     tell(f"ready after {time.monotonic() - started:.0f} s")
@@ -221,7 +221,14 @@ def _install(root: Path, found: Stamp | None, wanted: Stamp, turn: int) -> None:
 
 def _pip_install(environment: Path, lock: Path, turn: int) -> str:
     """Install the lock, showing how far it is; the end of pip's output if it failed, else nothing."""
-    call = [_python_of(environment), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    call: list[str | Path] = [
+        _python_of(environment),
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
     call += ["--progress-bar", "off", "--require-hashes", "--requirement", lock]
     is_terminal = sys.stderr.isatty()
     lines: list[str] = []

@@ -10,10 +10,6 @@ import importlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import click
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command = find(name)
     if command is None:
         sys.exit(_unknown(name))
-    sys.exit(_load(command).main(rest, prog_name=f"levata {name}"))
+    _run(command, rest)
 
 
 def find(name: str) -> Command | None:
@@ -86,7 +82,7 @@ def _unknown(name: str) -> str:
     return f"levata: there is no command {name!r}.{hint} ./levata help lists them."
 
 
-def _load(command: Command) -> "click.Command":
+def _run(command: Command, arguments: list[str]) -> None:
     # Typer costs more time than all the rest of a command's start: help and mistakes do without.
     import typer
 
@@ -95,4 +91,4 @@ def _load(command: Command) -> "click.Command":
     if app is None:
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command(name=command.name)(module.main)
-    return typer.main.get_command(app)
+    app(arguments, prog_name=f"levata {command.name}")

@@ -1,4 +1,7 @@
-"""The stubs in gen/, made from protos/: the messages and their types, no gRPC classes (`chassis.rpc` serves descriptors)."""
+"""The stubs in gen/, made from protos/: messages and their types only.
+
+There are no gRPC classes: `chassis.rpc` serves and calls services by their descriptors.
+"""
 
 import hashlib
 import os
@@ -40,6 +43,8 @@ def make(root: Path, gen: Path) -> None:
     """Write the stubs of root's protos into `gen`, file by file, so that who reads them meanwhile finds whole files."""
     fingerprint = _fingerprint(root)
     gen.mkdir(exist_ok=True)
+    for leftover in gen.glob(".new-*"):  # of a run that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=gen) as folder:
         fresh = Path(folder)
         _run_protoc(root, fresh)
@@ -54,13 +59,11 @@ def make(root: Path, gen: Path) -> None:
 
 def _run_protoc(root: Path, target: Path) -> None:
     own, foreign = root / "protos", root / "third_party" / "protos"
+    names = [path.relative_to(own).as_posix() for path in sorted(own.rglob("*.proto"))]
     # google.rpc comes with its own package; of the foreign protos only the validation rules need stubs.
-    names = [path.relative_to(own).as_posix() for path in sorted(own.rglob("*.proto"))] + [
-        "buf/validate/validate.proto"
-    ]
-    plugin = shutil.which(
-        "protoc-gen-mypy", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    )
+    names.append("buf/validate/validate.proto")
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    plugin = shutil.which("protoc-gen-mypy", path=programs)
     call = [sys.executable, "-m", "grpc_tools.protoc", f"-I{own}", f"-I{foreign}"]
     call += [f"--python_out={target}", f"--mypy_out=quiet:{target}", f"--plugin=protoc-gen-mypy={plugin}", *names]
     done = subprocess.run(call, capture_output=True, text=True, check=False)

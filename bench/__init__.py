@@ -1,0 +1,1 @@
+"""Load and comparison programs, run by `./levata bench`."""

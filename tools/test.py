@@ -1,0 +1,30 @@
+"""Run the tests: pytest with this checkout's settings. Servers that tests need are started by the tests themselves."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Everything that follows is pytest's, its --help included.
+app = typer.Typer(add_completion=False)
+
+
+@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def main(arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT...")] = None) -> None:
+    """Run the tests; what follows goes to pytest."""
+    here = Path.cwd()
+    call = [sys.executable, "-m", "pytest", *(_from_anywhere(argument, here) for argument in arguments or [])]
+    os.chdir(ROOT)
+    os.execv(sys.executable, call)
+
+
+def _from_anywhere(argument: str, here: Path) -> str:
+    """A path as seen from `here`, made absolute; anything else as it is."""
+    path, colons, test = argument.partition("::")
+    if not argument.startswith("-") and (here / path).exists():
+        return f"{here / path}{colons}{test}"
+    return argument
