@@ -1,0 +1,170 @@
+"""Who calls: tokens signed by the accounts service with Ed25519, and checked by everybody with the public keys.
+
+A token names its subject and role and runs out. Checking a signature costs some 90 microseconds, so each process
+remembers the tokens it has checked; only their expiry is looked at again. Knows nothing of sessions or revocation.
+"""
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import grpc
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from jwt.algorithms import OKPAlgorithm
+from jwt.utils import base64url_encode
+
+from chassis.clock import Clock
+from chassis.errors import Refused
+
+ALGORITHM = "EdDSA"
+ISSUER = "levata"
+
+# Tokens remembered by a process, about 1 KB each; beyond it the oldest are checked again when they come.
+VERIFIED_TOKENS_MAX = 50_000
+
+SIGNING_KEY_FILE = "signing-key.json"
+JWKS_FILE = "jwks.json"
+
+
+class Role(Enum):
+    """What a token's subject is."""
+
+    PLAYER = "player"
+    SERVICE = "service"
+
+
+@dataclass(slots=True, frozen=True)
+class Caller:
+    """Who a valid token says is calling."""
+
+    # A player's account id in canonical lower case, or a service's name.
+    subject: str
+    role: Role
+    guest: bool
+    # Seconds since 1970.
+    expires_at: int
+
+
+class Verifier:
+    """Checks tokens against a set of public keys."""
+
+    def __init__(self, jwks: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._keys = {key["kid"]: jwt.PyJWK(key, ALGORITHM) for key in jwks["keys"]}
+        self._clock = clock or Clock()
+        self._verified: OrderedDict[str, Caller] = OrderedDict()
+
+    @classmethod
+    def from_file(cls, jwks_file: Path, clock: Clock | None = None) -> "Verifier":
+        """A verifier with the keys of a JSON Web Key Set."""
+        return cls(json.loads(jwks_file.read_text()), clock)
+
+    def verify(self, token: str) -> Caller:
+        """Whom `token` names; refused when it is missing (empty), not ours, or has run out."""
+        caller = self._verified.get(token)
+        if caller is None:
+            if not token:
+                raise Refused("TOKEN_MISSING", grpc.StatusCode.UNAUTHENTICATED, "This call needs an access token.")
+            caller = self._verified[token] = self._checked(token)
+            if len(self._verified) > VERIFIED_TOKENS_MAX:
+                self._verified.popitem(last=False)
+        if caller.expires_at <= self._clock.now_s():
+            del self._verified[token]
+            raise Refused("TOKEN_EXPIRED", grpc.StatusCode.UNAUTHENTICATED, "The access token has run out.")
+        return caller
+
+    def _checked(self, token: str) -> Caller:
+        try:
+            key = self._keys[jwt.get_unverified_header(token)["kid"]]
+            # Times are compared with our own clock, by the caller of this.
+            options: Any = {
+                "require": ["exp", "sub", "iss"],
+                "verify_exp": False,
+                "verify_iat": False,
+                "verify_nbf": False,
+            }
+            claims = jwt.decode(token, key, algorithms=[ALGORITHM], issuer=ISSUER, options=options)
+            return _caller_from(claims)
+        except (jwt.InvalidTokenError, KeyError, ValueError, TypeError) as error:
+            raise Refused(
+                "TOKEN_INVALID", grpc.StatusCode.UNAUTHENTICATED, "The access token is not a valid one."
+            ) from error
+
+
+def _caller_from(claims: Mapping[str, Any]) -> Caller:
+    """Read claims whose signature is good; ValueError or TypeError if we would not have signed them."""
+    subject, role, expires_at = claims["sub"], Role(claims["role"]), claims["exp"]
+    if type(expires_at) is not int:
+        raise TypeError("exp must be whole seconds")
+    if role is Role.PLAYER and str(UUID(subject)) != subject:
+        raise ValueError("a player's subject must be a canonical account id")
+    return Caller(subject, role, claims.get("guest") is True, expires_at)
+
+
+class Signer:
+    """Signs tokens; only the accounts service and whoever sets a deployment up have its key."""
+
+    def __init__(self, private_jwk: Mapping[str, Any], clock: Clock | None = None) -> None:
+        self._key = jwt.PyJWK(dict(private_jwk), ALGORITHM)
+        self._headers = {"kid": private_jwk["kid"]}
+        self._clock = clock or Clock()
+
+    @classmethod
+    def from_file(cls, signing_key_file: Path, clock: Clock | None = None) -> "Signer":
+        """A signer with the private JSON Web Key in a file."""
+        return cls(json.loads(signing_key_file.read_text()), clock)
+
+    def player_token(self, account_id: str, guest: bool, ttl: int) -> str:
+        """A player's access token, good for `ttl` seconds."""
+        return self._signed({"sub": account_id, "role": Role.PLAYER.value, "guest": guest}, ttl)
+
+    def service_token(self, name: str, ttl: int) -> str:
+        """A service's token for internal calls, good for `ttl` seconds."""
+        return self._signed({"sub": name, "role": Role.SERVICE.value}, ttl)
+
+    def _signed(self, claims: dict[str, Any], ttl: int) -> str:
+        now = self._clock.now_s()
+        claims |= {"iss": ISSUER, "iat": now, "exp": now + ttl}
+        return jwt.encode(claims, self._key, ALGORITHM, headers=self._headers)
+
+
+class KeyFiles(NamedTuple):
+    """Where a deployment's keys are."""
+
+    signing_key: Path
+    jwks: Path
+
+
+def make_keys(directory: Path) -> KeyFiles:
+    """Write a signing key, for its owner only, and the public key set beside it; keys that are there stay."""
+    files = KeyFiles(directory / SIGNING_KEY_FILE, directory / JWKS_FILE)
+    if not files.signing_key.exists():
+        private_jwk = OKPAlgorithm.to_jwk(Ed25519PrivateKey.generate(), as_dict=True)
+        public_jwk = {name: private_jwk[name] for name in ("crv", "kty", "x")}
+        names = {"kid": _thumbprint(public_jwk), "alg": ALGORITHM, "use": "sig"}
+        # The signing key comes last: where it is, the public keys are too.
+        _write(files.jwks, {"keys": [{**public_jwk, **names}]}, 0o644)
+        _write(files.signing_key, {**private_jwk, **names}, 0o600)
+    return files
+
+
+def _thumbprint(public_jwk: Mapping[str, str]) -> str:
+    """The key's name after RFC 7638."""
+    canonical = json.dumps(public_jwk, sort_keys=True, separators=(",", ":"))
+    return base64url_encode(sha256(canonical.encode()).digest()).decode()
+
+
+def _write(path: Path, content: object, mode: int) -> None:
+    """Write a JSON file whole or not at all, with `mode` from its first moment."""
+    unfinished = path.with_suffix(".new")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        json.dump(content, file)
+    unfinished.replace(path)

@@ -1,0 +1,78 @@
+"""Refusals: how a service says no.
+
+A refusal has a stable reason that programs may compare (docs/errors.md lists them all), a gRPC status code, and a
+sentence for people. Services raise `Refused`; `chassis.rpc` alone turns it into what goes over the wire.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+
+# The domain of every ErrorInfo: reasons are unique within it.
+DOMAIN = "levata"
+
+_STATUS_DETAILS_KEY = "grpc-status-details-bin"
+
+
+class FieldViolation(NamedTuple):
+    """What is wrong with one field of a request."""
+
+    field: str
+    description: str
+
+
+class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
+    """A request is refused, and nothing was changed by it."""
+
+    def __init__(
+        self,
+        reason: str,
+        code: grpc.StatusCode,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        violations: Sequence[FieldViolation] = (),
+    ) -> None:
+        super().__init__(reason, message)
+        self.reason = reason
+        self.code = code
+        self.message = message
+        self.metadata = dict(metadata or {})
+        self.violations = tuple(violations)
+
+    def status(self) -> status_pb2.Status:
+        """The refusal as it goes over the wire: an ErrorInfo, and a BadRequest where fields are at fault."""
+        status = status_pb2.Status(code=self.code.value[0], message=self.message)
+        info = error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.metadata)
+        status.details.add().Pack(info)
+        if self.violations:
+            bad_request = error_details_pb2.BadRequest()
+            for field, description in self.violations:
+                bad_request.field_violations.add(field=field, description=description)
+            status.details.add().Pack(bad_request)
+        return status
+
+
+def status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+    """The rich status that came with an error, if any: what the network itself reports has none."""
+    for key, value in error.trailing_metadata() or ():
+        if key == _STATUS_DETAILS_KEY:
+            assert isinstance(value, bytes)
+            return status_pb2.Status.FromString(value)
+    return None
+
+
+def reason_in(status: status_pb2.Status) -> str | None:
+    """The reason that a status of ours carries."""
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details:
+        if detail.Unpack(info) and info.domain == DOMAIN:
+            return str(info.reason)
+    return None
+
+
+def reason_of(error: grpc.aio.AioRpcError) -> str | None:
+    """The reason of a refusal, as the calling side sees it; None for errors that are not ours."""
+    status = status_of(error)
+    return None if status is None else reason_in(status)
