@@ -1,0 +1,119 @@
+"""What tests share: one real Postgres and one real NATS for the whole run, and a database of its own for who asks.
+
+Servers start when the first test wants them, and die with the test process however it ends.
+"""
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from chassis.auth import KeyFiles, make_keys
+from tools.embedded.nats import EmbeddedNats
+from tools.embedded.postgres import ADMIN, EmbeddedPostgres
+from tools.migrate import SCHEMAS, migrate_all
+
+TEMPLATE = "levata_template"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A migrated database that nobody else uses."""
+
+    server: EmbeddedPostgres
+    name: str
+
+    @property
+    def admin_dsn(self) -> str:
+        """The superuser's DSN."""
+        return self.server.dsn(ADMIN, self.name)
+
+    def dsn(self, service: str) -> str:
+        """The DSN of a service's own role, as the service itself would be given it."""
+        return self.server.dsn(SCHEMAS[service].role, self.name)
+
+
+@pytest.fixture(scope="session")
+def servers_folder() -> Iterator[Path]:
+    """A folder with a space in its name, because somebody's has one."""
+    with tempfile.TemporaryDirectory(prefix="levata tests ") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgres(servers_folder: Path) -> Iterator[EmbeddedPostgres]:
+    """A running Postgres without any schema of ours."""
+    server = EmbeddedPostgres(servers_folder / "postgres")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def nats(servers_folder: Path) -> Iterator[EmbeddedNats]:
+    """A running NATS with JetStream, shared by the whole run: see `empty_jetstream`."""
+    server = EmbeddedNats(servers_folder / "nats")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def template(postgres: EmbeddedPostgres) -> str:
+    """The name of a migrated database that others are copied from."""
+    _run_as_admin(postgres, sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
+    asyncio.run(migrate_all(postgres.dsn(ADMIN, TEMPLATE), postgres.passwords.of))
+    return TEMPLATE
+
+
+@pytest.fixture(scope="session")
+def make_database(postgres: EmbeddedPostgres, template: str) -> Callable[[], Database]:
+    """Make a fresh migrated database; each log in it has an incarnation of its own."""
+    numbers = itertools.count(1)
+
+    def make() -> Database:
+        database = Database(postgres, f"levata_test_{next(numbers)}")
+        # Copying the files is quicker than logging a copy, for a template of a few megabytes as well.
+        statement = sql.SQL("create database {} template {} strategy file_copy")
+        _run_as_admin(postgres, statement.format(sql.Identifier(database.name), sql.Identifier(template)))
+        _begin_incarnations(database)
+        return database
+
+    return make
+
+
+@pytest.fixture
+def database(make_database: Callable[[], Database]) -> Database:
+    """A fresh migrated database for one test."""
+    return make_database()
+
+
+@pytest.fixture(scope="module")
+def module_database(make_database: Callable[[], Database]) -> Database:
+    """A fresh migrated database for the tests of a module together."""
+    return make_database()
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    """A signing key and its public key set."""
+    return make_keys(tmp_path_factory.mktemp("keys"))
+
+
+def _run_as_admin(server: EmbeddedPostgres, statement: sql.Composed) -> None:
+    with psycopg.connect(server.dsn(ADMIN, "postgres"), autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def _begin_incarnations(database: Database) -> None:
+    """Tell the copy's logs from the template's: NATS is shared, and would take the second fact 1 for the first."""
+    with psycopg.connect(database.admin_dsn, autocommit=True) as connection:
+        for schema in SCHEMAS.values():
+            connection.execute(sql.SQL("set search_path = {}, pg_temp").format(sql.Identifier(schema.name)))
+            connection.execute("select begin_incarnation()")

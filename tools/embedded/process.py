@@ -1,0 +1,118 @@
+"""Child processes that die with their parent, however it dies, and that a Ctrl-C in the terminal does not reach."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+LAUNCHER = Path(__file__).with_name("launch.py")
+KILL_WAIT_SECONDS = 10.0
+
+
+class PartFailed(Exception):
+    """A part of the system did not start; the message is a sentence for the person who started it."""
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that is free now; somebody may still be faster, so who finds it taken asks again."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def fresh_log(path: Path) -> IO[bytes]:
+    """Open an empty log file; the one of the run before stays beside it as `.1`."""
+    if path.exists():
+        path.replace(path.with_name(path.name + ".1"))
+    return path.open("wb")
+
+
+def launched(command: Sequence[str], death_signal: signal.Signals, identity: str = "self") -> list[str]:
+    """The command line that runs `command` bound to the life of this process (see launch.py for `identity`)."""
+    launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), str(int(death_signal)), identity]
+    return [*launcher, *command]
+
+
+class Child:
+    """A running child process in a session of its own.
+
+    Start it from a thread that lives as long as the children should (the main one): the kernel sends the death signal
+    when the thread that forked is gone, not the process.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        death_signal: signal.Signals,
+        identity: str = "self",
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        output: IO[bytes] | int = subprocess.PIPE,
+    ) -> None:
+        self._process = subprocess.Popen(
+            launched(command, death_signal, identity),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        self.pid = self._process.pid
+
+    @property
+    def output(self) -> IO[bytes]:
+        """What the child prints, when no `output` was given."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def exit_code(self) -> int | None:
+        """The exit code (negative: the signal it died of), or None while it runs."""
+        return self._process.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the child alone; nothing happens if it is gone."""
+        self._process.send_signal(number)
+
+    def wait(self, timeout_seconds: float | None = None) -> int | None:
+        """Block until the child is gone; None when the time is over before."""
+        try:
+            return self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    async def exited(self) -> int:
+        """Wait for the end of the child without blocking the loop."""
+        # A thread of its own, because a wait for ever would use up the loop's small pool of threads.
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[int] = loop.create_future()
+
+        def settle(code: int) -> None:
+            if not ended.done():
+                ended.set_result(code)
+
+        def watch() -> None:
+            code = self._process.wait()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(settle, code)
+
+        threading.Thread(target=watch, name=f"wait for {self.pid}", daemon=True).start()
+        return await ended
+
+    def stop(self, *steps: tuple[signal.Signals, float]) -> int:
+        """Send each signal in turn and give the child its seconds to end; what is left is killed."""
+        for number, seconds in steps:
+            self.send(number)
+            code = self.wait(seconds)
+            if code is not None:
+                return code
+        self.send(signal.SIGKILL)
+        return self._process.wait(KILL_WAIT_SECONDS)
