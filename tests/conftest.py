@@ -3,7 +3,6 @@
 Servers start when the first test wants them, and die with the test process however it ends.
 """
 
-import asyncio
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import pytest
 from psycopg import sql
 
 from chassis.auth import KeyFiles, make_keys
+from chassis.schema import begin_incarnation
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.migrate import SCHEMAS, migrate_all
@@ -68,7 +68,7 @@ def nats(servers_folder: Path) -> Iterator[EmbeddedNats]:
 def template(postgres: EmbeddedPostgres) -> str:
     """The name of a migrated database that others are copied from."""
     _run_as_admin(postgres, sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
-    asyncio.run(migrate_all(postgres.dsn(ADMIN, TEMPLATE), postgres.passwords.of))
+    migrate_all(postgres.dsn(ADMIN, TEMPLATE), postgres.passwords.of)
     return TEMPLATE
 
 
@@ -79,8 +79,7 @@ def make_database(postgres: EmbeddedPostgres, template: str) -> Callable[[], Dat
 
     def make() -> Database:
         database = Database(postgres, f"levata_test_{next(numbers)}")
-        # Copying the files is quicker than logging a copy, for a template of a few megabytes as well.
-        statement = sql.SQL("create database {} template {} strategy file_copy")
+        statement = sql.SQL("create database {} template {}")
         _run_as_admin(postgres, statement.format(sql.Identifier(database.name), sql.Identifier(template)))
         _begin_incarnations(database)
         return database
@@ -113,7 +112,5 @@ def _run_as_admin(server: EmbeddedPostgres, statement: sql.Composed) -> None:
 
 def _begin_incarnations(database: Database) -> None:
     """Tell the copy's logs from the template's: NATS is shared, and would take the second fact 1 for the first."""
-    with psycopg.connect(database.admin_dsn, autocommit=True) as connection:
-        for schema in SCHEMAS.values():
-            connection.execute(sql.SQL("set search_path = {}, pg_temp").format(sql.Identifier(schema.name)))
-            connection.execute("select begin_incarnation()")
+    for schema in SCHEMAS.values():
+        begin_incarnation(database.admin_dsn, schema.name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chassis.database import OWNER_ROLE, migrate
+from chassis.schema import OWNER_ROLE, migrate
 
 SERVICES_FOLDER = Path(__file__).parents[1] / "services"
 
@@ -37,11 +37,11 @@ SCHEMAS = {
 }
 
 
-async def migrate_all(admin_dsn: str, password_of: Callable[[str], str]) -> list[str]:
+def migrate_all(admin_dsn: str, password_of: Callable[[str], str]) -> list[str]:
     """Migrate every service's schema and set each role's password; answers the files that were applied now."""
     applied: list[str] = []
     for schema in SCHEMAS.values():
-        applied += await migrate(
+        applied += migrate(
             admin_dsn,
             schema.service,
             schema.name,
