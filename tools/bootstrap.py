@@ -60,9 +60,10 @@ def main() -> None:
 
 def _run(arguments: list[str]) -> None:
     needs_dev = bool(arguments) and arguments[0] in DEV_COMMANDS
-    ensure_environment(ROOT, needs_dev)
+    changed = ensure_environment(ROOT, needs_dev)
     python = _python_of(ROOT / ".venv")
-    if not _is_running_in(ROOT / ".venv"):
+    # What was made while this process ran is not on its path, even if its own environment was made anew.
+    if changed or not _is_running_in(ROOT / ".venv"):
         os.execv(python, [str(python), "-P", __file__, *arguments])
     _ensure_stubs()
     from tools.cli import main as run_command
@@ -70,12 +71,12 @@ def _run(arguments: list[str]) -> None:
     run_command(arguments)
 
 
-def ensure_environment(root: Path, needs_dev: bool) -> None:
-    """Make root's `.venv` hold what its lock says."""
+def ensure_environment(root: Path, needs_dev: bool) -> bool:
+    """Make root's `.venv` hold what its lock says; tells whether something had to be done."""
     environment = root / ".venv"
     found = read_stamp(environment)
     if found is not None and _is_fit(found, root) and found == wanted_stamp(root, found, needs_dev):
-        return
+        return False
     with taking_turns(root) as turn:
         # Another run may have done it meanwhile.
         found = read_stamp(environment)
@@ -83,13 +84,14 @@ def ensure_environment(root: Path, needs_dev: bool) -> None:
             found = None
         wanted = wanted_stamp(root, found, needs_dev)
         if found == wanted:
-            return
+            return True
         if found is None:
             _discard(environment)
             tell(f"making .venv with Python {sys.version.split()[0]}")
             _create(environment, turn)
             _write_path_file(root)
         _install(root, found, wanted, turn)
+    return True
 
 
 def wanted_stamp(root: Path, found: Stamp | None, needs_dev: bool) -> Stamp:
@@ -213,8 +215,7 @@ def _install(root: Path, found: Stamp | None, wanted: Stamp, turn: int) -> None:
         raise NotReady(f"pip could not install requirements/{wanted.lock}. Its last words:\n{failure}")
     dropped = sorted(set(found.packages) - set(wanted.packages)) if found is not None else []
     if dropped:
-        call: list[str | Path] = [_python_of(environment), "-m", "pip", "uninstall", "--quiet", "--yes", *dropped]
-        subprocess.run(call, pass_fds=[turn], check=False)
+        _pip_uninstall(environment, dropped, turn)
     write_stamp(environment, wanted)
     tell(f"ready after {time.monotonic() - started:.0f} s")
 
@@ -242,6 +243,12 @@ def _pip_install(environment: Path, lock: Path, turn: int) -> str:
     if is_terminal:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     return "" if pip.returncode == 0 else "\n".join(lines[-12:])
+
+
+def _pip_uninstall(environment: Path, packages: list[str], turn: int) -> None:
+    call: list[str | Path] = [_python_of(environment), "-m", "pip", "uninstall", "--quiet", "--yes", *packages]
+    # A package that stays does no harm.
+    subprocess.run(call, pass_fds=[turn], check=False)
 
 
 def _canonical(name: str) -> str:
