@@ -8,6 +8,8 @@ import hashlib
 import hmac
 from collections.abc import Iterator, Sequence
 
+from rules.values import value
+
 
 def commitment(server_seed: bytes) -> bytes:
     """What the server publishes before any nonce: SHA-256 of its 32-byte seed."""
@@ -22,13 +24,11 @@ def game_seed(server_seed: bytes, game_id: bytes, nonces: Sequence[bytes]) -> by
     return hmac.digest(server_seed, message, "sha256")
 
 
+@value
 class Chance:
     """The draws of one game seed; implements `rules.game.Draws`."""
 
-    __slots__ = ("_seed",)
-
-    def __init__(self, seed: bytes) -> None:
-        self._seed = seed
+    seed: bytes
 
     def below(self, label: str, index: int, bound: int) -> int:
         """The first draw below `bound` of the stream (label, index)."""
@@ -45,13 +45,13 @@ class Chance:
 
     def bot_chance(self, seat: int, deal: int) -> bytes:
         """32 bytes for the bot of a seat in a deal."""
-        return hmac.digest(self._seed, b"bot" + seat.to_bytes(4, "big") + deal.to_bytes(4, "big"), "sha256")
+        return hmac.digest(self.seed, b"bot" + seat.to_bytes(4, "big") + deal.to_bytes(4, "big"), "sha256")
 
     def _words(self, label: str, index: int) -> Iterator[int]:
         prefix = label.encode("ascii") + index.to_bytes(4, "big")
         block_number = 0
         while True:
-            block = hmac.digest(self._seed, prefix + block_number.to_bytes(4, "big"), "sha256")
+            block = hmac.digest(self.seed, prefix + block_number.to_bytes(4, "big"), "sha256")
             for start in range(0, 32, 4):
                 yield int.from_bytes(block[start : start + 4], "big")
             block_number += 1

@@ -219,6 +219,11 @@ class State(Protocol):
     @property
     def totals(self) -> tuple[int, ...]: ...
 
+    @property
+    def winners(self) -> tuple[Seat, ...]:
+        """Who took each trick of the current deal so far, until the deal is scored."""
+        ...
+
 
 # A bot decides from its view and 32 bytes of chance that depend on (game seed, seat, deal) alone. Pure and
 # deterministic: the same view and chance give the same move for as long as its version is kept.

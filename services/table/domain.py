@@ -15,13 +15,12 @@ from rules import registry
 from rules.chance import Chance, commitment, game_seed
 from rules.eligibility import Involvement, is_eligible, is_own_deal
 from rules.game import NO_SEAT, Dealt, Game, Phase, Rejection, Seat
-from rules.moves import MOVE_END, Move, Moves, is_card
+from rules.moves import Move, Moves, is_card
 from rules.values import value
 
 T = TypeVar("T")
 
 EXPIRIES_UNTIL_AWAY: Final = 2
-SEATS_MAX: Final = 7
 
 
 class Mode(IntEnum):
@@ -182,10 +181,6 @@ KIND_OF: Final[dict[type, Kind]] = {
     Finished: Kind.FINISHED,
     Cancelled: Kind.CANCELLED,
 }
-
-# The engines' events of every seat and move, made once: a fold then costs no allocation for them.
-_ENGINE_MOVED: Final = tuple(tuple(g.Moved(seat, move) for move in range(MOVE_END)) for seat in range(SEATS_MAX))
-
 
 @value
 class Commit:
@@ -500,7 +495,7 @@ def _evolve(table: Table, event: Event) -> None:
             expiries = table.expiries[seat] + 1 if decider is Decider.CLOCK else 0
             if expiries != table.expiries[seat]:
                 table.expiries = _replaced(table.expiries, seat, expiries)
-            table.play = table.game.evolve(table.play, _ENGINE_MOVED[seat][chosen])
+            table.play = table.game.evolve(table.play, g.MOVED[seat][chosen])
         case Dealt():
             table.involvement = (Involvement(),) * len(table.occupants)
             table.play = table.game.evolve(table.play, event)

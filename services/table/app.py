@@ -1,0 +1,283 @@
+"""The table service's use cases: prepare, create, cancel, act, follow, replay and list games."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import grpc
+import uuid_utils
+
+from chassis.errors import Refused
+from chassis.log import Append, AppendResult, LogReader, Row, chain_start, next_chain
+from rules import registry
+from rules.chance import Chance, commitment, game_seed
+from rules.game import Rejection
+from rules.values import value
+from services.table import domain, errors
+from services.table.codec import decode, encode
+from services.table.domain import Clock, Created, Finished, Kind, Mode, Occupant, Secret, Table
+from services.table.facts import facts_of
+from services.table.host import Host
+from services.table.running import Done, Loaded, Outcome, PlayerCommand, RunningGame, late_answer
+from services.table.store import PreparedGame, Store
+from services.table.subscription import Subscription
+
+LIST_PAGE: Final = 50
+REPLAY_PAGE: Final = 200
+
+
+@value
+class NewGame:
+    """What a game is created with, besides what was prepared."""
+
+    game_id: UUID
+    seats: tuple[Occupant, ...]
+    nonces: tuple[bytes, ...]
+    clock: Clock
+    # Of the request as it was parsed: tells a repetition from another request.
+    content_hash: bytes
+
+
+class Replayed(NamedTuple):
+    """One commit of a game's log, with the table before and after it."""
+
+    before: Table | None
+    commit: domain.Commit
+    after: Table
+    chain: bytes
+
+
+class Summary(NamedTuple):
+    """A line about a game."""
+
+    game_id: UUID
+    created: Created
+    created_at_us: int
+    version: int
+    finished: Finished | None
+
+
+class Tables:
+    """The use cases, one method each."""
+
+    def __init__(self, store: Store, reader: LogReader, host: Host) -> None:
+        self._store = store
+        self._reader = reader
+        self.host = host
+
+    async def prepare(self, request_id: UUID, game_type: str, variant: str, seats: int, mode: Mode) -> PreparedGame:
+        """Fix a game's id and seed, stored before this answers."""
+        game = registry.game(game_type)
+        if game is None:
+            raise errors.refused("UNKNOWN_GAME", grpc.StatusCode.INVALID_ARGUMENT, "There is no such game type.")
+        seed = os.urandom(32)
+        wanted = PreparedGame(
+            UUID(bytes=uuid_utils.uuid7().bytes),
+            game_type,
+            variant or next(iter(game.variants)),
+            seats,
+            mode,
+            seed,
+            commitment(seed),
+        )
+        drawn = game.setup(wanted.variant, seats, Chance(seed))
+        if isinstance(drawn, Rejection):
+            raise errors.rejected(drawn)
+        prepared = await self._store.prepare(request_id, wanted)
+        asked = (wanted.game_type, wanted.variant, wanted.seats, wanted.mode)
+        if (prepared.game_type, prepared.variant, prepared.seats, prepared.mode) != asked:
+            raise errors.refused(
+                "REQUEST_ID_REUSED", grpc.StatusCode.ALREADY_EXISTS, "This request id prepared another game."
+            )
+        return prepared
+
+    async def create(self, new: NewGame) -> int:
+        """Start a prepared game; answers with its first commit's version."""
+        prepared = await self._store.prepared(new.game_id)
+        if prepared is None:
+            raise errors.game_not_found()
+        _check_seats(prepared, new.seats)
+        step = _opening(prepared, new, self.host.host_id, self.host.clock.now_us())
+        commit = step.commit
+        await self._store.host_new_game(
+            new.game_id, self.host.id, [UUID(seat.account) for seat in new.seats if seat.account]
+        )
+        row = _first_row(new.game_id, commit, step.table, new.content_hash)
+        result = await self.host.writer.append(row)
+        if result is AppendResult.COMMITTED:
+            self.host.add_new(new.game_id, Loaded(step.table, row.chain))
+            return commit.version
+        return await self._created_before(new)
+
+    async def _created_before(self, new: NewGame) -> int:
+        """The first version is taken, or its append's outcome is unknown: the log decides."""
+        first = await self._first(new.game_id)
+        if first is None:
+            raise errors.unavailable()
+        if not first.kinds & Kind.CREATED:
+            raise errors.refused("GAME_CANCELLED", grpc.StatusCode.FAILED_PRECONDITION, "This id was cancelled.")
+        if first.input_hash != new.content_hash:
+            raise errors.refused(
+                "GAME_ALREADY_CREATED", grpc.StatusCode.ALREADY_EXISTS, "The game was created with other content."
+            )
+        owner = await self._store.owner(new.game_id)
+        if owner is not None and owner[0] == self.host.id:
+            await self.host.take(new.game_id, owner[1])
+        return first.version
+
+    async def cancel(self, game_id: UUID) -> Kind:
+        """Close an id for good; answers with what its first commit is: CANCELLED or CREATED."""
+        if await self._store.prepared(game_id) is None:
+            raise errors.game_not_found()
+        commit = domain.cancellation(game_id.bytes, "cancelled before it began", self.host.clock.now_us())
+        result = await self.host.writer.append(_first_row(game_id, commit, None, None))
+        if result is AppendResult.COMMITTED:
+            await self._store.mark_over(game_id)
+            return Kind.CANCELLED
+        first = await self._first(game_id)
+        if first is None:
+            raise errors.unavailable()
+        return Kind.CREATED if first.kinds & Kind.CREATED else Kind.CANCELLED
+
+    def act(self, game_id: UUID, command: PlayerCommand, done: Done, origin: Subscription | None = None) -> None:
+        """A person's move; as `RunningGame.act`, for any game."""
+        game = self.host.games.get(game_id)
+        if game is not None:
+            game.act(command, done, origin)
+        else:
+            self.host.spawn("a move in a game that is not here", self._act_elsewhere(game_id, command, done, origin))
+
+    async def _act_elsewhere(
+        self, game_id: UUID, command: PlayerCommand, done: Done, origin: Subscription | None
+    ) -> None:
+        try:
+            game = await self.find(game_id)
+            if isinstance(game, RunningGame):
+                game.act(command, done, origin)
+            else:
+                done(*await self._act_too_late(game_id, game, command))
+        except Refused as refused:
+            done(refused, False)
+        except Exception:
+            done(errors.unavailable(), False)
+            raise
+
+    async def _act_too_late(self, game_id: UUID, table: Table, command: PlayerCommand) -> tuple[Outcome, bool]:
+        """What a command gets in a game that is over: its first answer again, if it had one."""
+        if table.seat_of(command.account) is None:
+            return errors.not_seated(), False
+        if command.at_version > table.version:
+            return errors.future_version(table.version), False
+        return late_answer(table, command, await self.host.applied(game_id, command.key()))
+
+    async def find(self, game_id: UUID) -> RunningGame | Table:
+        """A running game, or a finished one as the log has it. Refused when there is none, or nobody hosts it yet."""
+        running = self.host.games.get(game_id)
+        if running is not None:
+            return running
+        loaded = await self.host.load(game_id)
+        if loaded is None:
+            raise errors.game_not_found()
+        if loaded.table.over:
+            return loaded.table
+        # It may have come in while the log was read; else its host is down and its claim is due within seconds.
+        running = self.host.games.get(game_id)
+        if running is None:
+            raise errors.unavailable()
+        return running
+
+    async def history(self, game_id: UUID, up_to: int | None = None) -> AsyncIterator[Replayed]:
+        """A game's commits from the first, as far as `up_to` or as the log has them."""
+        table: Table | None = None
+        version = 0
+        while up_to is None or version < up_to:
+            limit = REPLAY_PAGE if up_to is None else min(REPLAY_PAGE, up_to - version)
+            rows = await self._reader.read(game_id, version, limit)
+            for row in rows:
+                commit = decode(row.version, row.payload, game_id.bytes)
+                if table is None and not isinstance(commit.events[0], Created):
+                    return
+                after = domain.apply(table, commit)
+                yield Replayed(table, commit, after, row.chain)
+                table = after
+                version = row.version
+            if len(rows) < limit:
+                return
+
+    async def list_games(
+        self, account: UUID, before: UUID | None, running_only: bool, limit: int
+    ) -> Sequence[Summary]:
+        """An account's games, newest first."""
+        games = await self._store.games_of(account, before, running_only, min(limit or LIST_PAGE, 200))
+        return [await self._summary(game_id) for game_id in games]
+
+    async def _summary(self, game_id: UUID) -> Summary:
+        first = await self._first(game_id)
+        last = await self._reader.head(game_id)
+        assert first is not None and last is not None
+        opening = decode(first.version, first.payload, game_id.bytes)
+        created = opening.events[0]
+        assert isinstance(created, Created)
+        finished = None
+        if last.kinds & Kind.FINISHED:
+            events = decode(last.version, last.payload, game_id.bytes).events
+            finished = next(event for event in events if isinstance(event, Finished))
+        return Summary(game_id, created, opening.decided_at_us, last.version, finished)
+
+    async def _first(self, game_id: UUID) -> Row | None:
+        rows = await self._reader.read(game_id, 0, 1)
+        return rows[0] if rows else None
+
+
+def _check_seats(prepared: PreparedGame, seats: Sequence[Occupant]) -> None:
+    if len(seats) != prepared.seats:
+        raise errors.rejected(Rejection.SEATS_NOT_ALLOWED)
+    accounts = [seat.account for seat in seats if seat.account]
+    if len(set(accounts)) != len(accounts):
+        raise errors.refused(
+            "SEATED_TWICE", grpc.StatusCode.INVALID_ARGUMENT, "An account holds at most one seat at a table."
+        )
+    game = registry.game(prepared.game_type)
+    assert game is not None
+    for seat in seats:
+        if seat.bot_level and seat.bot_level not in game.bots:
+            raise errors.refused("UNKNOWN_BOT", grpc.StatusCode.INVALID_ARGUMENT, "There is no bot of this level.")
+
+
+def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> domain.Step:
+    game = registry.game(prepared.game_type)
+    assert game is not None
+    secret = Secret(prepared.server_seed, new.nonces)
+    chance = Chance(game_seed(secret.server_seed, new.game_id.bytes, secret.nonces))
+    setup = game.setup(prepared.variant, prepared.seats, chance)
+    assert not isinstance(setup, Rejection), setup
+    return domain.open_table(
+        game_id=new.game_id.bytes,
+        game=game,
+        setup=setup,
+        mode=prepared.mode,
+        seats=new.seats,
+        clock=domain.clock_for(prepared.mode, new.clock),
+        secret=secret,
+        host=host,
+        now_us=now_us,
+    )
+
+
+def _first_row(game_id: UUID, commit: domain.Commit, after: Table | None, content_hash: bytes | None) -> Append:
+    kinds = int(domain.kinds_of(commit))
+    payload = encode(commit)
+    previous = chain_start(game_id)
+    chain = next_chain(previous, commit.version, kinds, payload)
+    facts = facts_of(game_id.bytes, None, commit, after)
+    # The command that creates a game is named by the game itself.
+    command = None if content_hash is None else game_id
+    return Append(game_id, commit.version, kinds, payload, previous, chain, command, content_hash, facts)
+
+
+def not_shown_yet() -> Refused:
+    """A running game is shown from the caller's own seat only."""
+    return errors.refused(
+        "GAME_RUNNING", grpc.StatusCode.PERMISSION_DENIED, "While the game runs it is shown from your own seat only."
+    )

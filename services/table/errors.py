@@ -1,0 +1,81 @@
+"""The table service's refusals, each with its stable reason (docs/errors.md)."""
+
+import grpc
+
+from chassis.errors import Refused
+from rules.game import Rejection
+
+_MESSAGES: dict[Rejection, str] = {
+    Rejection.GAME_FINISHED: "The game is over.",
+    Rejection.WRONG_PHASE: "The deal is not waiting for a move of this kind.",
+    Rejection.NOT_YOUR_TURN: "It is another seat's turn.",
+    Rejection.BID_OUT_OF_RANGE: "A bid is at most the number of cards in hand.",
+    Rejection.HOOK_FORBIDDEN: "The dealer may not make the bids come out even.",
+    Rejection.CARD_NOT_HELD: "The seat does not hold this card.",
+    Rejection.MUST_FOLLOW_SUIT: "The led suit must be followed.",
+    Rejection.MUST_TRUMP: "Void in the led suit, the seat must play a trump.",
+    Rejection.MUST_OVERTRUMP: "The seat must play a higher trump than those in the trick.",
+    Rejection.MAY_NOT_UNDERTRUMP: "A lower trump may not be played here.",
+    Rejection.MUST_NAME_TRUMP: "The seat must name trump.",
+    Rejection.SUIT_TURNED_DOWN: "The suit that was turned down may not be named.",
+    Rejection.UNKNOWN_VARIANT: "The game has no such variant.",
+    Rejection.SEATS_NOT_ALLOWED: "The variant is not played with so many seats.",
+}
+
+
+def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -> Refused:
+    """A refusal with its metadata as keywords."""
+    return Refused(reason, code, message, metadata)
+
+
+def rejected(rejection: Rejection) -> Refused:
+    """The engines' rejection as the API gives it."""
+    code = grpc.StatusCode.FAILED_PRECONDITION
+    if rejection in (Rejection.UNKNOWN_VARIANT, Rejection.SEATS_NOT_ALLOWED, Rejection.BID_OUT_OF_RANGE):
+        code = grpc.StatusCode.INVALID_ARGUMENT
+    return Refused(rejection.value, code, _MESSAGES[rejection])
+
+
+def game_not_found() -> Refused:
+    """No such game."""
+    return refused("GAME_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "There is no such game.")
+
+
+def not_seated() -> Refused:
+    """The caller holds no seat of the game."""
+    return refused("NOT_YOUR_SEAT", grpc.StatusCode.PERMISSION_DENIED, "You hold no seat in this game.")
+
+
+def stale(version: int) -> Refused:
+    """The decision that the command answers is no longer open."""
+    return refused(
+        "STALE", grpc.StatusCode.ABORTED, "The game has moved on since this was decided.", version=str(version)
+    )
+
+
+def future_version(version: int) -> Refused:
+    """A version that the game has not reached."""
+    return refused(
+        "FUTURE_VERSION", grpc.StatusCode.OUT_OF_RANGE, "The game has not come to this version.", version=str(version)
+    )
+
+
+def command_id_reused() -> Refused:
+    """The command id was used for another command."""
+    return refused(
+        "COMMAND_ID_REUSED", grpc.StatusCode.ALREADY_EXISTS, "This command id was used for something else before."
+    )
+
+
+def busy() -> Refused:
+    """Too many commands wait for this game."""
+    return refused("GAME_BUSY", grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many commands wait for this game.")
+
+
+def unavailable() -> Refused:
+    """The outcome is not known, or the game cannot be reached: repeat the same command."""
+    return refused(
+        "TEMPORARILY_UNAVAILABLE",
+        grpc.StatusCode.UNAVAILABLE,
+        "The game cannot be reached now; repeat the call with the same ids.",
+    )

@@ -1,0 +1,201 @@
+"""A replica as the host of its games: heartbeat, claims, clocks.
+
+A game belongs to the replica that its row in `game_hosts` names; a replica that is not seen for three seconds loses
+its games to whoever claims them. Belonging is only about who does the work: that two hosts never both write one version
+is the log's promise, not this module's.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Final
+from uuid import UUID, uuid4
+
+import structlog
+
+from chassis.clock import Clock
+from chassis.log import GroupWriter, LogReader, chain_start
+from services.table import domain
+from services.table.codec import decode
+from services.table.running import Applied, Loaded, RunningGame
+from services.table.store import HOST_SILENT_SECONDS, Store
+
+log = structlog.get_logger(__name__)
+
+BEAT_SECONDS: Final = 1.0
+TICK_SECONDS: Final = 0.25
+# A loop that was late by so much cannot tell whether a player's move arrived in time.
+LATE_SECONDS: Final = 0.5
+LOADS_AT_ONCE: Final = 8
+
+
+class Host:
+    """The running games of this replica. Implements `running.Surroundings`."""
+
+    def __init__(self, store: Store, reader: LogReader, writer: GroupWriter, clock: Clock) -> None:
+        self.host_id = str(uuid4())
+        self.store = store
+        self.writer = writer
+        self.clock = clock
+        self.games: dict[UUID, RunningGame] = {}
+        self._reader = reader
+        self._address = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loading: dict[UUID, asyncio.Task[RunningGame | None]] = {}
+        self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._stopping = False
+        # Clock time of the last heartbeat that succeeded, and since when heartbeats have succeeded without a break.
+        self.beat_at_us = 0
+        self._beating_since_us = 0
+        # The last time at which our clocks could not be trusted: the loop was late, or Postgres was away.
+        self._troubled_at_us = 0
+
+    @property
+    def id(self) -> UUID:
+        """This process's name as a host; a restarted process is another host."""
+        return UUID(self.host_id)
+
+    async def start(self, address: str) -> None:
+        """Be seen, and take on the games that nobody hosts."""
+        self._address = address
+        await self._beat()
+        for name, work in (("heartbeat", self._heartbeat()), ("claims", self._claim()), ("clocks", self._tick())):
+            self.spawn(name, work)
+
+    async def stop(self) -> None:
+        """Leave the games to others; what is in flight is committed first."""
+        self._stopping = True
+        for game in list(self.games.values()):
+            game.release()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.store.release(self.id)
+
+    # What running games need
+
+    async def load(self, game_id: UUID) -> Loaded | None:
+        """A game folded from the log; None when there is none, or when it was cancelled before it began."""
+        table = None
+        chain = chain_start(game_id)
+        for row in await self._reader.read(game_id):
+            commit = decode(row.version, row.payload, game_id.bytes)
+            if table is None and not isinstance(commit.events[0], domain.Created):
+                return None
+            table = domain.apply(table, commit)
+            chain = row.chain
+        return None if table is None else Loaded(table, chain)
+
+    async def still_owns(self, game_id: UUID, epoch: int) -> bool:
+        """Whether this replica hosts the game at this epoch."""
+        return await self.store.owner(game_id) == (self.id, epoch)
+
+    async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
+        """A command in the log."""
+        row = await self._reader.find_command(game_id, key)
+        return None if row is None else Applied(row.version, row.input_hash or b"")
+
+    def drop(self, game: RunningGame) -> None:
+        """The game needs no host, or has another."""
+        if self.games.get(game.game_id) is game:
+            del self.games[game.game_id]
+        if game.table.over:
+            self.spawn("mark a game as over", self.store.mark_over(game.game_id))
+
+    def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
+        """Run `work` beside everything else; a failure is logged, and cancels nothing."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, name))
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("background work failed", work=name, exc_info=task.exception())
+
+    # Games coming in
+
+    def add_new(self, game_id: UUID, loaded: Loaded) -> RunningGame:
+        """Host a game whose first commit is ours; bots that are first to decide begin."""
+        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch=1)
+        game.go_on()
+        return game
+
+    async def take(self, game_id: UUID, epoch: int) -> RunningGame | None:
+        """Host a game that this replica owns at `epoch` and begin with a logged act; None when it is over."""
+        known = self.games.get(game_id)
+        if known is not None and known.epoch == epoch:
+            return known
+        async with self._loads:
+            loaded = await self.load(game_id)
+        if loaded is None or loaded.table.over:
+            # Created but never committed (its caller repeats or cancels), cancelled, or finished.
+            if loaded is not None:
+                await self.store.mark_over(game_id)
+            return None
+        known = self.games.get(game_id)
+        if self._stopping or (known is not None and known.epoch >= epoch):
+            return known
+        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch)
+        game.take_over()
+        return game
+
+    # The three loops
+
+    async def _heartbeat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            try:
+                await self._beat()
+            except Exception as error:
+                self._troubled_at_us = self.clock.now_us()
+                log.warning("heartbeat failed", error=repr(error))
+
+    async def _beat(self) -> None:
+        await self.store.heartbeat(self.id, self._address)
+        now = self.clock.now_us()
+        if now - self.beat_at_us > HOST_SILENT_SECONDS * 1_000_000:
+            # Others may have taken games meanwhile, and players could not be heard.
+            self._troubled_at_us = self._beating_since_us = now
+        self.beat_at_us = now
+
+    async def _claim(self) -> None:
+        """Claim what nobody hosts; others are judged only after our own heartbeats held for a whole window."""
+        while True:
+            try:
+                if self._beats_held():
+                    for game_id, epoch in await self.store.claim_abandoned(self.id):
+                        log.info("claimed a game", game=str(game_id), epoch=epoch)
+                        self.spawn("take a game over", self._taken(game_id, epoch))
+                    await self.store.forget_dead_hosts()
+            except Exception as error:
+                log.warning("cannot look for abandoned games", error=repr(error))
+            await asyncio.sleep(BEAT_SECONDS)
+
+    def _beats_held(self) -> bool:
+        now = self.clock.now_us()
+        window = HOST_SILENT_SECONDS * 1_000_000
+        return now - self.beat_at_us < window and now - self._beating_since_us >= window
+
+    async def _taken(self, game_id: UUID, epoch: int) -> None:
+        await self.take(game_id, epoch)
+
+    async def _tick(self) -> None:
+        """Clocks that ran out, and heartbeats to silent streams."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            due += TICK_SECONDS
+            await asyncio.sleep(due - loop.time())
+            late = loop.time() - due
+            now_us = self.clock.now_us()
+            if late > LATE_SECONDS:
+                self._troubled_at_us = now_us
+                due = loop.time()
+            for game in list(self.games.values()):
+                deadline_us = game.table.deadline_us
+                # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
+                if deadline_us and deadline_us <= self.beat_at_us:
+                    game.expire(trustworthy=self._troubled_at_us < game.table.opened_at_us)
+                if game.subscriptions:
+                    game.fill_silences(loop.time())

@@ -1,0 +1,392 @@
+"""A running game: one object in one replica, its commands handled one after another.
+
+Every change goes the same way: decide on the table as committed, append the commit, and only when the log has it take
+the new table over, answer, and tell the watchers. While an append is in flight the other commands wait. What becomes
+of an append that did not come back plainly committed is decided by the log alone (`_recover`).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from hashlib import sha256
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+import structlog
+
+from chassis.clock import Clock
+from chassis.errors import Refused
+from chassis.log import Append, AppendResult, GroupWriter, next_chain
+from rules.game import NO_SEAT, Rejection
+from rules.moves import Move
+from services.table import domain, errors
+from services.table.codec import encode
+from services.table.domain import Decider, Step, Table, kinds_of
+from services.table.facts import PUBLISHED, facts_of
+from services.table.messages import CommitMessages, Viewer, closing, heartbeat
+from services.table.subscription import Subscription
+
+log = structlog.get_logger(__name__)
+
+COMMANDS_WAITING_MAX: Final = 64
+HEARTBEAT_SECONDS: Final = 3.0
+RECOVERY_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class PlayerCommand(NamedTuple):
+    """A person's move as it came in."""
+
+    account: str
+    # As the client made it, canonical.
+    command_id: str
+    at_version: int
+    move: Move
+
+    def key(self) -> UUID:
+        """The command's name in the log: command ids are per player, so that no player can use up another's."""
+        return UUID(bytes=sha256(f"{self.account}/{self.command_id}".encode()).digest()[:16])
+
+    def content_hash(self) -> bytes:
+        """What tells a repetition from another command under the same id."""
+        return sha256(b"%d/%d" % (self.at_version, self.move)).digest()[:16]
+
+
+class Loaded(NamedTuple):
+    """A game as the log has it."""
+
+    table: Table
+    chain: bytes
+
+
+class Applied(NamedTuple):
+    """A command found in the log."""
+
+    version: int
+    content_hash: bytes
+
+
+Outcome = int | Refused
+# Told the commit's version, or why not.
+Done = Callable[[Outcome, bool], None]
+
+
+class Surroundings(Protocol):
+    """What a running game needs of its host."""
+
+    host_id: str
+    writer: GroupWriter
+    clock: Clock
+
+    async def load(self, game_id: UUID) -> Loaded | None:
+        """The game as the log has it now."""
+        ...
+
+    async def still_owns(self, game_id: UUID, epoch: int) -> bool:
+        """Whether this replica is still the game's host at this epoch."""
+        ...
+
+    async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
+        """The command of this name, if the log has it."""
+        ...
+
+    def drop(self, game: "RunningGame") -> None:
+        """The game is over, or somebody else's."""
+        ...
+
+    def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
+        """Run something beside the game, to its end."""
+        ...
+
+
+def late_answer(table: Table, command: PlayerCommand, applied: Applied | None) -> tuple[Outcome, bool]:
+    """What a command gets whose decision is closed: its first answer again, or why it was not taken."""
+    if applied is None:
+        return (errors.rejected(Rejection.GAME_FINISHED) if table.over else errors.stale(table.version)), False
+    if applied.content_hash != command.content_hash():
+        return errors.command_id_reused(), False
+    return applied.version, True
+
+
+class _Waiting(NamedTuple):
+    command: PlayerCommand
+    done: Done
+    origin: Subscription | None
+
+
+class _InFlight(NamedTuple):
+    step: Step
+    chain: bytes
+    waiting: _Waiting | None
+
+
+class RunningGame:
+    """The mailbox, the state and the watchers of one game."""
+
+    __slots__ = (
+        "_around",
+        "_chain",
+        "_in_flight",
+        "_queue",
+        "_recovering",
+        "dropped",
+        "epoch",
+        "game_id",
+        "subscriptions",
+        "table",
+    )
+
+    def __init__(self, around: Surroundings, game_id: UUID, loaded: Loaded, epoch: int) -> None:
+        self._around = around
+        self.game_id = game_id
+        self.epoch = epoch
+        # As committed; what is in flight is not in it.
+        self.table = loaded.table
+        self._chain = loaded.chain
+        self._queue: deque[_Waiting] = deque()
+        self._in_flight: _InFlight | None = None
+        self._recovering = False
+        self.dropped = False
+        self.subscriptions: list[Subscription] = []
+
+    # Commands
+
+    def act(self, command: PlayerCommand, done: Done, origin: Subscription | None = None) -> None:
+        """A person's move. `done` is called once: with the commit's version and whether it was applied before, or
+        with a refusal. `origin` is the stream that it came on, which gets the command's id with the commit."""
+        waiting = _Waiting(command, done, origin)
+        if self.dropped:
+            done(errors.unavailable(), False)
+        elif self._in_flight is None and not self._recovering:
+            self._handle(waiting)
+            self._go_on()
+        elif len(self._queue) < COMMANDS_WAITING_MAX:
+            self._queue.append(waiting)
+        else:
+            done(errors.busy(), False)
+
+    def take_over(self) -> None:
+        """The first act of a new host: a logged event that fences the old one."""
+        self._server_step(domain.resume_clock(self.table, self.epoch, self._around.host_id, self._now_us()))
+
+    def go_on(self) -> None:
+        """Let bots decide, if it is their turn."""
+        self._go_on()
+
+    def expire(self, trustworthy: bool) -> None:
+        """The open decision's clock has run out; where our own clocks were not `trustworthy` it starts afresh."""
+        if self._in_flight is not None or self._recovering or self.dropped or self.table.turn == NO_SEAT:
+            return
+        if trustworthy:
+            table = self.table
+            self._server_step(
+                domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, self._now_us())
+            )
+        else:
+            self.take_over()
+
+    def _handle(self, waiting: _Waiting) -> None:
+        command = waiting.command
+        table = self.table
+        seat = table.seat_of(command.account)
+        if seat is None:
+            waiting.done(errors.not_seated(), False)
+        elif command.at_version > table.version:
+            waiting.done(errors.future_version(table.version), False)
+        elif table.over or command.at_version < table.opened_version:
+            # A repetition always comes here: its first application closed the decision that it answers.
+            self._around.spawn("look up a command", self._answer_late(waiting))
+        else:
+            step = domain.move(table, seat, command.move, Decider.PERSON, self._now_us())
+            if not isinstance(step, Rejection):
+                self._append(step, waiting)
+                return
+            waiting.done(errors.rejected(step), False)
+            if table.away[seat]:
+                # Whoever acts is back, even when it was not their turn.
+                self._server_step(domain.return_to_seat(table, seat, self._now_us()))
+
+    async def _answer_late(self, waiting: _Waiting) -> None:
+        """Answer a command whose decision is closed: applied before, its id used otherwise, or too late."""
+        try:
+            applied = await self._around.applied(self.game_id, waiting.command.key())
+        except Exception:
+            waiting.done(errors.unavailable(), False)
+            raise
+        waiting.done(*late_answer(self.table, waiting.command, applied))
+
+    def _server_step(self, step: Step | Rejection) -> None:
+        if self._in_flight is None and not self._recovering and not self.dropped and not isinstance(step, Rejection):
+            self._append(step, None)
+
+    # Appending
+
+    def _append(self, step: Step, waiting: _Waiting | None) -> None:
+        commit = step.commit
+        kinds = kinds_of(commit)
+        payload = encode(commit)
+        chain = next_chain(self._chain, commit.version, kinds, payload)
+        facts = facts_of(self.game_id.bytes, self.table, commit, step.table) if kinds & PUBLISHED else ()
+        self._in_flight = _InFlight(step, chain, waiting)
+        self._around.writer.submit(
+            Append(
+                self.game_id,
+                commit.version,
+                int(kinds),
+                payload,
+                self._chain,
+                chain,
+                None if waiting is None else waiting.command.key(),
+                None if waiting is None else waiting.command.content_hash(),
+                facts,
+            ),
+            self._appended,
+        )
+
+    def _appended(self, result: AppendResult) -> None:
+        flight = self._in_flight
+        assert flight is not None
+        if result is AppendResult.COMMITTED:
+            self._in_flight = None
+            self._committed(flight)
+            self._go_on()
+        else:
+            self._recovering = True
+            self._around.spawn("recover a game", self._recover(flight, result))
+
+    def _committed(self, flight: _InFlight) -> None:
+        before = self.table
+        step, chain, waiting = flight
+        self.table = step.table
+        self._chain = chain
+        if self.subscriptions:
+            self._publish(CommitMessages(before, step.commit, step.table), waiting)
+        if waiting is not None:
+            waiting.done(step.commit.version, False)
+        if step.table.over:
+            self._end()
+
+    def _publish(self, messages: CommitMessages, waiting: _Waiting | None) -> None:
+        now = asyncio.get_running_loop().time()
+        version = self.table.version
+        # Each distinct message once: seats may be watched on several devices.
+        encoded: dict[Viewer, bytes] = {}
+        origin = None if waiting is None else waiting.origin
+        for subscription in self.subscriptions:
+            viewer = subscription.viewer
+            if subscription is origin and waiting is not None:
+                message = messages.answer(viewer, waiting.command.command_id)
+            else:
+                known = encoded.get(viewer)
+                message = messages.message(viewer) if known is None else known
+                encoded[viewer] = message
+            subscription.version = version
+            subscription.push(message, now)
+
+    def _go_on(self) -> None:
+        while self._in_flight is None and not self._recovering and not self.dropped:
+            if self._queue:
+                self._handle(self._queue.popleft())
+            elif self.table.server_decides:
+                table = self.table
+                step = domain.move(table, table.turn, table.bot_move(), Decider.BOT, self._now_us())
+                assert not isinstance(step, Rejection), f"a bot's illegal move: {step}"
+                self._append(step, None)
+            else:
+                return
+
+    async def _recover(self, flight: _InFlight, result: AppendResult) -> None:
+        """An append was beaten, or its outcome is unknown: only the log knows. Until it is read, nothing is decided."""
+        waiting = flight.waiting
+        attempt = 0
+        while True:
+            try:
+                loaded = await self._around.load(self.game_id)
+                owned = await self._around.still_owns(self.game_id, self.epoch)
+                break
+            except Exception as error:
+                # Postgres is away: nobody can be told anything, and nobody else can take the game.
+                log.warning("cannot read a game back", game=str(self.game_id), error=repr(error))
+                await asyncio.sleep(RECOVERY_PAUSES[min(attempt, len(RECOVERY_PAUSES) - 1)])
+                attempt += 1
+        self._in_flight = None
+        self._recovering = False
+        assert loaded is not None
+        if loaded.chain == flight.chain:
+            self._committed(flight)
+        elif loaded.chain == self._chain:
+            # Neither this commit nor anybody else's is in the log: its command id was used before, or it was lost.
+            self._not_appended(waiting, result)
+            if waiting is None and result is not AppendResult.UNKNOWN:
+                # The server's own step is refused for no reason of the game: stop this table, keep its log.
+                log.error("the log refuses a commit", game=str(self.game_id), version=flight.step.commit.version)
+                owned = False
+        else:
+            log.warning("beaten by another host", game=str(self.game_id), epoch=self.epoch)
+            self.table, self._chain = loaded
+            if waiting is not None:
+                waiting.done(errors.unavailable(), False)
+            self._close_streams("MOVED")
+            owned = owned and not loaded.table.over
+        if not owned:
+            self._drop()
+            return
+        self._go_on()
+
+    def _not_appended(self, waiting: _Waiting | None, result: AppendResult) -> None:
+        if waiting is None:
+            return
+        if result is AppendResult.BEATEN:
+            self._around.spawn("look up a command", self._answer_late(waiting))
+        else:
+            waiting.done(errors.unavailable(), False)
+
+    # Watchers
+
+    def subscribe(self, viewer: Viewer) -> Subscription:
+        """A stream of what is committed after the table's version now."""
+        subscription = Subscription(viewer, self.table.version)
+        subscription.pushed_at = asyncio.get_running_loop().time()
+        self.subscriptions.append(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """The stream is gone."""
+        if subscription in self.subscriptions:
+            self.subscriptions.remove(subscription)
+
+    def fill_silences(self, now: float) -> None:
+        """A heartbeat to each stream that got nothing for a while."""
+        for subscription in self.subscriptions:
+            if now - subscription.pushed_at >= HEARTBEAT_SECONDS:
+                subscription.push(heartbeat(subscription.version), now)
+
+    # Endings
+
+    def release(self) -> None:
+        """This replica stops: streams are told where to resume, waiting commands to try again."""
+        self._close_streams("DRAINING")
+        self._drop()
+
+    def _end(self) -> None:
+        for subscription in self.subscriptions:
+            subscription.end()
+        for waiting in self._queue:
+            self._handle(waiting)
+        self._queue.clear()
+        self._drop()
+
+    def _drop(self) -> None:
+        self.dropped = True
+        for waiting in self._queue:
+            waiting.done(errors.unavailable(), False)
+        self._queue.clear()
+        self._close_streams("MOVED")
+        self._around.drop(self)
+
+    def _close_streams(self, reason: str) -> None:
+        for subscription in self.subscriptions:
+            subscription.end(closing(reason, subscription.version))
+        self.subscriptions.clear()
+
+    def _now_us(self) -> int:
+        return self._around.clock.now_us()

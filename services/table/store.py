@@ -1,0 +1,170 @@
+"""The table service's SQL besides the log itself: prepared games, hosts, claims and players' games."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import asyncpg
+
+from services.table.domain import Mode
+from rules.values import value
+
+# A replica that has not been seen for so long has lost its games to whoever claims them.
+HOST_SILENT_SECONDS: Final = 3
+CLAIM_BATCH: Final = 200
+
+
+@value
+class PreparedGame:
+    """A game's id and seed, before it is created."""
+
+    game_id: UUID
+    game_type: str
+    variant: str
+    seats: int
+    mode: Mode
+    server_seed: bytes
+    commitment: bytes
+
+
+class Store:
+    """Queries on the schema `tables`."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def prepare(self, request_id: UUID, game: PreparedGame) -> PreparedGame:
+        """Store a prepared game; a request that was made before gets the game it got then."""
+        row = await self._pool.fetchrow(
+            """
+            with fresh as (
+                insert into prepared_games (game_id, request_id, game_type, variant, seats, mode, server_seed, commitment)
+                values ($1, $2, $3, $4, $5, $6, $7, $8)
+                on conflict (request_id) do nothing
+                returning *
+            )
+            select * from fresh union all select * from prepared_games where request_id = $2 limit 1
+            """,
+            game.game_id,
+            request_id,
+            game.game_type,
+            game.variant,
+            game.seats,
+            game.mode.value,
+            game.server_seed,
+            game.commitment,
+        )
+        if row is None:
+            # Another call with the same request committed between this statement's snapshot and its insert.
+            row = await self._pool.fetchrow("select * from prepared_games where request_id = $1", request_id)
+        return _prepared(row)
+
+    async def prepared(self, game_id: UUID) -> PreparedGame | None:
+        """A prepared game."""
+        row = await self._pool.fetchrow("select * from prepared_games where game_id = $1", game_id)
+        return None if row is None else _prepared(row)
+
+    async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:
+        """Before a game's first commit: who hosts it and whose it is. Means nothing while the log has no row of it."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute(
+                "insert into game_hosts (game_id, host_id, epoch) values ($1, $2, 1) on conflict do nothing",
+                game_id,
+                host_id,
+            )
+            await connection.executemany(
+                "insert into player_games (account_id, game_id) values ($1, $2) on conflict do nothing",
+                [(account, game_id) for account in accounts],
+            )
+
+    async def heartbeat(self, host_id: UUID, address: str) -> None:
+        """This replica is alive, by the database's clock."""
+        await self._pool.execute(
+            """
+            insert into hosts (host_id, address, seen_at) values ($1, $2, levata_now())
+            on conflict (host_id) do update set seen_at = excluded.seen_at
+            """,
+            host_id,
+            address,
+            timeout=2,
+        )
+
+    async def owner(self, game_id: UUID) -> tuple[UUID | None, int] | None:
+        """A game's host and epoch; None for a game that has none or is over."""
+        row = await self._pool.fetchrow(
+            "select host_id, epoch from game_hosts where game_id = $1 and not over", game_id
+        )
+        return None if row is None else (row["host_id"], row["epoch"])
+
+    async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
+        """The running games that this replica owns, with their epochs."""
+        rows = await self._pool.fetch("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
+        return [(row["game_id"], row["epoch"]) for row in rows]
+
+    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
+        """Take over games without a living host, a batch at a time; the row's lock lets only one claimer have each."""
+        rows = await self._pool.fetch(
+            f"""
+            update game_hosts g set host_id = $1, epoch = g.epoch + 1
+            from (
+                select game_id, epoch from game_hosts a
+                where not over and host_id is distinct from $1 and not exists (
+                    select from hosts h
+                    where h.host_id = a.host_id
+                      and h.seen_at > levata_now() - interval '{HOST_SILENT_SECONDS} seconds'
+                )
+                limit {CLAIM_BATCH} for update skip locked
+            ) abandoned
+            where g.game_id = abandoned.game_id and g.epoch = abandoned.epoch
+            returning g.game_id, g.epoch
+            """,
+            host_id,
+        )
+        return [(row["game_id"], row["epoch"]) for row in rows]
+
+    async def mark_over(self, game_id: UUID) -> None:
+        """Nobody needs to host this game any more."""
+        await self._pool.execute("update game_hosts set over = true where game_id = $1", game_id)
+
+    async def release(self, host_id: UUID) -> None:
+        """Leave all games to others at once, and be gone."""
+        async with self._pool.acquire() as connection, connection.transaction():
+            await connection.execute("update game_hosts set host_id = null where host_id = $1 and not over", host_id)
+            await connection.execute("delete from hosts where host_id = $1", host_id)
+
+    async def forget_dead_hosts(self) -> None:
+        """Remove replicas that are long gone and host nothing."""
+        await self._pool.execute(
+            """
+            delete from hosts h where seen_at < levata_now() - interval '1 hour'
+            and not exists (select from game_hosts g where g.host_id = h.host_id and not over)
+            """
+        )
+
+    async def games_of(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> list[UUID]:
+        """An account's created games, newest first, older than `before`."""
+        rows = await self._pool.fetch(
+            """
+            select p.game_id from player_games p join game_hosts h using (game_id)
+            where p.account_id = $1 and ($2::uuid is null or p.game_id < $2) and not (h.over and $3)
+              and exists (select from game_log l where l.game_id = p.game_id and l.version = 1)
+            order by p.game_id desc limit $4
+            """,
+            account,
+            before,
+            running_only,
+            limit,
+        )
+        return [row["game_id"] for row in rows]
+
+
+def _prepared(row: asyncpg.Record) -> PreparedGame:
+    return PreparedGame(
+        row["game_id"],
+        row["game_type"],
+        row["variant"],
+        row["seats"],
+        Mode(row["mode"]),
+        row["server_seed"],
+        row["commitment"],
+    )
