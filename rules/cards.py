@@ -19,6 +19,8 @@ SUIT_OF: tuple[Suit, ...] = tuple(card // 13 for card in range(52))
 RANK_OF: tuple[int, ...] = tuple(card % 13 for card in range(52))
 BIT: tuple[Cards, ...] = tuple(1 << card for card in range(52))
 SUIT_CARDS: tuple[Cards, ...] = tuple(0x1FFF << (13 * suit) for suit in range(4))
+# All cards of the suit that a card belongs to, by card.
+SAME_SUIT: tuple[Cards, ...] = tuple(SUIT_CARDS[suit] for suit in SUIT_OF)
 NAME: tuple[str, ...] = tuple(RANKS[RANK_OF[card]] + SUITS[SUIT_OF[card]] for card in range(52))
 CODE: dict[str, Card] = {name: card for card, name in enumerate(NAME)}
 

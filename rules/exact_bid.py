@@ -10,12 +10,13 @@ WRONG_PHASE whoever makes it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import assert_never
+from typing import Final, assert_never
 
-from rules.cards import BIT, SUIT_CARDS, SUIT_OF, Card, Cards, mask
+from rules.cards import BIT, SAME_SUIT, SUIT_OF, Card, Cards
 from rules.game import (
     MOVED,
     NO_SEAT,
+    SEATS_MAX,
     Command,
     DealCards,
     DealRecord,
@@ -34,7 +35,6 @@ from rules.game import (
     View,
 )
 from rules.moves import BID, BID_END, CARD_END, Move, Moves
-from rules.trick import NO_TRUMP, SEATS_FROM, STRENGTH
 from rules.values import value
 
 # The hot path compares by identity with these rather than looking the members up in their class each time.
@@ -44,7 +44,12 @@ _PLAYING = Phase.PLAYING
 _FINISHED = Phase.FINISHED
 
 # _BIDS[tricks]: the bids 0..tricks, as a set of moves.
-_BIDS: tuple[Moves, ...] = tuple(((1 << tricks + 1) - 1) << BID for tricks in range(BID_END - BID))
+_BIDS: Final[tuple[Moves, ...]] = tuple(((1 << tricks + 1) - 1) << BID for tricks in range(BID_END - BID))
+
+# SEATS_FROM[seats][first]: all seats clockwise, beginning with `first`.
+SEATS_FROM: Final[tuple[tuple[tuple[Seat, ...], ...], ...]] = tuple(
+    tuple(tuple((first + i) % seats for i in range(seats)) for first in range(seats)) for seats in range(SEATS_MAX + 1)
+)
 
 
 @value
@@ -78,9 +83,11 @@ class Deal:
     # As dealt, by seat; empty when no deal is running.
     hands: tuple[Cards, ...] = ()
     hand_size: int = 0
+    # The next seat to the left, by seat.
+    left_of: tuple[Seat, ...] = ()
     turned: Card | None = None
-    # A suit or NO_TRUMP.
-    trump: int = NO_TRUMP
+    # The turned card's suit; 0 without trump.
+    trump_cards: Cards = 0
     # Of these a seat that cannot follow must play one, if it holds any.
     duty: Cards = 0
 
@@ -94,14 +101,15 @@ class State:
     current: Deal
     # From forehand on.
     bids: tuple[int, ...]
-    # All cards that are still in hands; a seat's are these of those it was dealt.
-    held: Cards
-    # The suit led to the open trick, as its cards; 0 before the lead.
-    led: Cards
-    # The open trick, in the order played.
+    # The open trick in the order played, and as a set.
     trick: tuple[Card, ...]
+    trick_set: Cards
+    # All cards that were in hands when the open trick began. A seat plays once to a trick, so that when its turn comes
+    # its hand is these of those it was dealt.
+    held: Cards
     tricks: tuple[Trick, ...]
-    tricks_won: tuple[int, ...]
+    # Who took each of the tricks.
+    winners: tuple[Seat, ...]
 
     @property
     def deal(self) -> int:
@@ -134,7 +142,7 @@ def start(rules: Rules, setup: Setup) -> State:
 
 
 def _between_deals(phase: Phase, deal: Deal) -> State:
-    return State(phase, NO_SEAT, deal, (), 0, 0, (), (), ())
+    return State(phase, NO_SEAT, deal, (), (), 0, 0, (), ())
 
 
 # Commands
@@ -174,7 +182,7 @@ def _why_illegal(state: State, move: Move) -> Rejection:
     hand = deal.hands[state.turn] & state.held
     if not hand & BIT[move]:
         return Rejection.CARD_NOT_HELD
-    return Rejection.MUST_FOLLOW_SUIT if hand & state.led else Rejection.MUST_TRUMP
+    return Rejection.MUST_FOLLOW_SUIT if hand & SAME_SUIT[state.trick[0]] else Rejection.MUST_TRUMP
 
 
 def _decide_deal(state: State, pack: tuple[Card, ...]) -> tuple[Event, ...] | Rejection:
@@ -191,10 +199,9 @@ def legal_moves(state: State) -> Moves:
     if state.phase is _PLAYING:
         deal = state.current
         hand = deal.hands[state.turn] & state.held
-        led = state.led
-        if not led:
+        if not state.trick:
             return hand
-        return hand & led or hand & deal.duty or hand
+        return hand & SAME_SUIT[state.trick[0]] or hand & deal.duty or hand
     if state.phase is _BIDDING:
         return legal_bids(state.current.hand_size, state.current.setup.seats, state.bids)
     return 0
@@ -213,16 +220,30 @@ def legal_bids(hand_size: int, seats: int, bids: tuple[int, ...]) -> Moves:
 def consequences(state: State, move: Move) -> tuple[Event, ...]:
     """The events of a legal move of the seat whose turn it is. Does not check that it is legal."""
     moved = MOVED[state.turn][move]
-    held = state.held
-    if held & (held - 1) or state.phase is not _PLAYING:
+    deal = state.current
+    if len(state.tricks) < deal.hand_size - 1 or len(state.trick) < deal.setup.seats - 1:
         return (moved,)
     # The last card of the deal.
-    after = evolve(state, moved)
-    deal = after.current
-    scored = DealScored(deal.number, _points(after))
-    if deal.number + 1 < len(deal.setup.hand_sizes):
+    after = _after_scoring(_after_card(state, move))
+    scored = DealScored(after.deal, after.current.scored[-1].points)
+    if _has_next_deal(after):
         return moved, scored
-    return moved, scored, Finished(standings(evolve(after, scored)))
+    return moved, scored, Finished(standings(after))
+
+
+def advance(state: State, move: Move) -> State:
+    """The state after a legal move and all that follows from it: its `consequences` folded, but never made."""
+    if state.phase is not _PLAYING:
+        return _after_bid(state, move)
+    after = _after_card(state, move)
+    if after.held:
+        return after
+    scored = _after_scoring(after)
+    return scored if _has_next_deal(scored) else _after_finish(scored)
+
+
+def _has_next_deal(state: State) -> bool:
+    return state.deal + 1 < len(state.current.setup.hand_sizes)
 
 
 # Events
@@ -230,83 +251,72 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
 
 def evolve(state: State, event: Event) -> State:
     """The state after an event. Never refuses: a failed assertion means that the log or the code is wrong."""
+    # Apart from the others, because a log is nearly all moves and a class pattern takes twice the time.
+    if isinstance(event, Moved):
+        assert event.seat == state.turn
+        if state.phase is _PLAYING:
+            return _after_card(state, event.move)
+        return _after_bid(state, event.move)
     match event:
-        case Moved():
-            if state.phase is _PLAYING:
-                return _after_card(state, event.seat, event.move)
-            return _after_bid(state, event.seat, event.move)
         case Dealt():
             return _after_dealing(state, event)
         case DealScored():
-            return _after_scoring(state, event)
+            after = _after_scoring(state)
+            assert (event.deal, event.points) == (after.deal, after.current.scored[-1].points)
+            return after
         case Finished():
             assert event.standings == standings(state)
-            return _between_deals(_FINISHED, state.current)
+            return _after_finish(state)
         case _:
             assert_never(event)
 
 
-def _after_card(state: State, seat: Seat, card: Card) -> State:
+def _after_card(state: State, card: Card) -> State:
     deal = state.current
-    hands = deal.hands
-    assert seat == state.turn
-    assert hands[seat] & state.held & BIT[card]
-    held = state.held ^ BIT[card]
-    trick = (*state.trick, card)
-    seats = len(hands)
-    if len(trick) < seats:
-        seat += 1
+    seat = state.turn
+    bit = BIT[card]
+    assert bit & state.held & deal.hands[seat]
+    trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
+    trick_set = state.trick_set | bit
+    if len(trick) < deal.setup.seats:
         return State(
             _PLAYING,
-            seat if seat < seats else 0,
+            deal.left_of[seat],
             deal,
             state.bids,
-            held,
-            state.led or SUIT_CARDS[SUIT_OF[card]],
             trick,
+            trick_set,
+            state.held,
             state.tricks,
-            state.tricks_won,
+            state.winners,
         )
+    # The highest bit of a suit is its highest card.
+    best = (trick_set & deal.trump_cards or trick_set & SAME_SUIT[trick[0]]).bit_length() - 1
     # The last to play sits to the leader's right.
-    order = SEATS_FROM[seats][(seat + 1) % seats]
-    winner = order[trick_winner(trick, deal.trump)]
-    won = state.tricks_won
+    order = SEATS_FROM[deal.setup.seats][deal.left_of[seat]]
+    winner = order[trick.index(best)]
+    held = state.held ^ trick_set
     return State(
         _PLAYING,
         winner if held else NO_SEAT,
         deal,
         state.bids,
-        held,
-        0,
         (),
+        0,
+        held,
         (*state.tricks, Trick(order, trick)),
-        (*won[:winner], won[winner] + 1, *won[winner + 1 :]),
+        (*state.winners, winner),
     )
 
 
-def trick_winner(trick: tuple[Card, ...], trump: int) -> int:
-    """The index in the trick of the card that takes it; `trump` is a suit or NO_TRUMP."""
-    return trick.index(max(trick, key=STRENGTH[trump][SUIT_OF[trick[0]]].__getitem__))
-
-
-def _after_bid(state: State, seat: Seat, move: Move) -> State:
-    seats = state.current.setup.seats
+def _after_bid(state: State, move: Move) -> State:
+    deal = state.current
     bids = (*state.bids, move - BID)
     assert state.phase is _BIDDING
-    assert seat == state.turn
-    assert 0 <= bids[-1] <= state.current.hand_size
-    return State(
-        # The turn comes back to forehand for the lead.
-        _BIDDING if len(bids) < seats else _PLAYING,
-        (seat + 1) % seats,
-        state.current,
-        bids,
-        state.held,
-        0,
-        (),
-        (),
-        state.tricks_won,
-    )
+    assert 0 <= bids[-1] <= deal.hand_size
+    # After the dealer's bid the turn is forehand's again, for the lead.
+    phase = _BIDDING if len(bids) < deal.setup.seats else _PLAYING
+    return State(phase, deal.left_of[state.turn], deal, bids, (), 0, state.held, (), ())
 
 
 def _after_dealing(state: State, dealt: Dealt) -> State:
@@ -315,12 +325,13 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     assert state.phase is _AWAITING_DEAL
     assert (dealt.deal, dealt.dealer) == (before.number + 1, before.dealer)
     hand_size = before.setup.hand_sizes[dealt.deal]
-    forehand = (dealt.dealer + 1) % seats
     dealt_count = seats * hand_size
-    # One card at a time, forehand first.
-    hands = tuple(mask(dealt.pack[(seat - forehand) % seats : dealt_count : seats]) for seat in range(seats))
+    # One card at a time, the dealer last: seat 0 gets its first card after the seats from forehand to the last.
+    first_cards = SEATS_FROM[seats][-dealt.dealer - 1]
+    # The cards differ, so that their sum is their union.
+    hands = tuple([sum([BIT[card] for card in dealt.pack[first:dealt_count:seats]]) for first in first_cards])
     turned = dealt.pack[dealt_count] if dealt_count < len(dealt.pack) else None
-    trump = NO_TRUMP if turned is None else SUIT_OF[turned]
+    trump_cards = 0 if turned is None else SAME_SUIT[turned]
     deal = Deal(
         rules=before.rules,
         setup=before.setup,
@@ -330,40 +341,44 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
         scored=before.scored,
         hands=hands,
         hand_size=hand_size,
+        left_of=SEATS_FROM[seats][1],
         turned=turned,
-        trump=trump,
-        duty=SUIT_CARDS[trump] if before.rules.must_trump and trump != NO_TRUMP else 0,
+        trump_cards=trump_cards,
+        duty=trump_cards if before.rules.must_trump else 0,
     )
-    return State(_BIDDING, forehand, deal, (), mask(dealt.pack[:dealt_count]), 0, (), (), (0,) * seats)
+    return State(_BIDDING, deal.left_of[deal.dealer], deal, (), (), 0, sum(hands), (), ())
 
 
-def _after_scoring(state: State, event: DealScored) -> State:
+def _after_scoring(state: State) -> State:
     deal = state.current
-    seats = deal.setup.seats
     assert state.phase is _PLAYING
     assert not state.held
-    assert (event.deal, event.points) == (deal.number, _points(state))
-    record = DealRecord(deal.number, deal.hand_size, event.points, state.tricks_won, _bids_by_seat(state))
+    bids, tricks_won = _bids_by_seat(state), _tricks_won(state)
+    points = tuple(map(deal.rules.points, bids, tricks_won))
+    record = DealRecord(deal.number, deal.hand_size, points, tricks_won, bids)
     after = Deal(
         rules=deal.rules,
         setup=deal.setup,
         number=deal.number,
-        dealer=(deal.dealer + 1) % seats,
-        totals=tuple(total + points for total, points in zip(deal.totals, event.points, strict=True)),
+        dealer=deal.left_of[deal.dealer],
+        totals=tuple([total + point for total, point in zip(deal.totals, points, strict=True)]),
         scored=(*deal.scored, record),
     )
     return _between_deals(_AWAITING_DEAL, after)
 
 
+def _after_finish(state: State) -> State:
+    return _between_deals(_FINISHED, state.current)
+
+
 def _bids_by_seat(state: State) -> tuple[int, ...]:
-    seats = state.current.setup.seats
-    forehand = state.current.dealer + 1
-    return tuple(state.bids[(seat - forehand) % seats] for seat in range(seats))
+    # Seat 0 bid when all from forehand to the last seat had.
+    before_seat_0 = -(state.current.dealer + 1) % state.current.setup.seats
+    return state.bids[before_seat_0:] + state.bids[:before_seat_0]
 
 
-def _points(state: State) -> tuple[int, ...]:
-    points = state.current.rules.points
-    return tuple(points(bid, won) for bid, won in zip(_bids_by_seat(state), state.tricks_won, strict=True))
+def _tricks_won(state: State) -> tuple[int, ...]:
+    return tuple([state.winners.count(seat) for seat in range(state.current.setup.seats)])
 
 
 def standings(state: State) -> tuple[int, ...]:
@@ -381,7 +396,7 @@ def view(state: State, seat: Seat | None) -> View:
     deal = state.current
     seats = deal.setup.seats
     order = SEATS_FROM[seats]
-    held = state.held
+    in_hands = state.held ^ state.trick_set
     bidders = order[(deal.dealer + 1) % seats]
     return View(
         seat=seat,
@@ -393,14 +408,14 @@ def view(state: State, seat: Seat | None) -> View:
         dealer=deal.dealer,
         turn=state.turn,
         hand_size=deal.hand_size,
-        hand=deal.hands[seat] & held if held and seat is not None else 0,
-        hand_counts=tuple([(hand & held).bit_count() for hand in deal.hands]) or (0,) * seats,
+        hand=deal.hands[seat] & in_hands if in_hands and seat is not None else 0,
+        hand_counts=tuple([(hand & in_hands).bit_count() for hand in deal.hands]) or (0,) * seats,
         turned=deal.turned,
-        trump=None if deal.trump == NO_TRUMP else deal.trump,
+        trump=None if deal.turned is None else SUIT_OF[deal.turned],
         calls=tuple([(bidder, BID + bid) for bidder, bid in zip(bidders, state.bids, strict=False)]),
         trick=Trick(order[(state.turn - len(state.trick)) % seats][: len(state.trick)], state.trick),
         tricks=state.tricks,
-        tricks_won=state.tricks_won or (0,) * seats,
+        tricks_won=_tricks_won(state),
         totals=deal.totals,
         scored=deal.scored,
         standings=standings(state) if state.phase is _FINISHED else (),

@@ -5,10 +5,9 @@ Rules of thumb only: no sampling, no chance. It knows its view and the deck, and
 
 from typing import Final
 
-from rules.cards import BIT, SUIT_CARDS, SUIT_OF, Card, Cards, mask, members
+from rules.cards import BIT, SAME_SUIT, SUIT_CARDS, Card, Cards, mask, members
 from rules.game import Phase, View
 from rules.moves import BID, Move
-from rules.trick import NO_TRUMP, STRENGTH
 from rules.values import value
 
 VERSION: Final = 1
@@ -52,7 +51,7 @@ def _prospects(view: View, deck: Cards) -> dict[Card, float]:
     trumps_out = (unseen & trump_cards).bit_count() * in_play
     prospects = {}
     for card in members(hand):
-        suit_cards = SUIT_CARDS[SUIT_OF[card]]
+        suit_cards = SAME_SUIT[card]
         length = (hand & suit_cards).bit_count()
         suit_out = (unseen & suit_cards).bit_count() * in_play
         above = (unseen & suit_cards & -BIT[card]).bit_count() * in_play
@@ -74,26 +73,29 @@ def _card(view: View, prospects: dict[Card, float], tricks_score: bool) -> Card:
     needed = _bid_of_viewer(view) - view.tricks_won[view.seat or 0]
     wants_tricks = needed > 0 or (needed < 0 and tricks_score)
     played = view.trick.cards
-    legal = tuple(members(view.legal))
     if not played:
-        best = max if wants_tricks else min
-        return best(legal, key=prospects.__getitem__)
-    strength = STRENGTH[NO_TRUMP if view.trump is None else view.trump][SUIT_OF[played[0]]]
-    to_beat = max([strength[card] for card in played])
-    winners = [card for card in legal if strength[card] > to_beat]
-    losers = [card for card in legal if strength[card] <= to_beat]
+        return (max if wants_tricks else min)(members(view.legal), key=prospects.__getitem__)
+    winners = _beating(view) & view.legal
+    losers = view.legal & ~winners
     is_last = len(played) == view.seats - 1
     if wants_tricks:
         if not winners:
-            return min(losers, key=prospects.__getitem__)
-        if is_last:
-            return min(winners, key=strength.__getitem__)
-        return max(winners, key=strength.__getitem__)
+            return min(members(losers), key=prospects.__getitem__)
+        # Nobody can answer the last card: the cheapest is enough.
+        return (min if is_last else max)(members(winners), key=prospects.__getitem__)
     if losers:
-        return max(losers, key=prospects.__getitem__)
-    if is_last:
-        return max(winners, key=strength.__getitem__)
-    return min(winners, key=strength.__getitem__)
+        return max(members(losers), key=prospects.__getitem__)
+    return (max if is_last else min)(members(winners), key=prospects.__getitem__)
+
+
+def _beating(view: View) -> Cards:
+    """All cards that would be winning the open trick."""
+    played = mask(view.trick.cards)
+    trump_cards = 0 if view.trump is None else SUIT_CARDS[view.trump]
+    ruffs = played & trump_cards
+    best = (ruffs or played & SAME_SUIT[view.trick.cards[0]]).bit_length() - 1
+    higher = SAME_SUIT[best] & -BIT[best] ^ BIT[best]
+    return higher if ruffs else higher | trump_cards
 
 
 def _bid_of_viewer(view: View) -> int:
