@@ -5,11 +5,23 @@ has the same time from `levata_now()`, which also adds the offset that only test
 that function brings the offset in here too. Knows nothing of time zones, days or weeks.
 """
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Protocol
+from uuid import UUID
+
+import structlog
+import uuid_utils
+
+log = structlog.get_logger(__name__)
 
 # Of so many round trips the shortest one counts: half of it bounds the error.
 MEASUREMENTS = 5
+
+# Machines' clocks drift apart by some milliseconds in this time.
+MEASURE_EVERY_SECONDS = 60
 
 _DATABASE_NOW_US = "select (extract(epoch from levata_now()) * 1000000)::bigint"
 
@@ -36,8 +48,27 @@ class Clock:
         await clock.measure(database)
         return clock
 
+    @classmethod
+    @asynccontextmanager
+    async def following(cls, database: Database) -> AsyncIterator["Clock"]:
+        """A clock that is set to the database's time again and again; it runs on by itself while that is away."""
+        clock = await cls.measured(database)
+        following = asyncio.create_task(clock._follow(database))
+        try:
+            yield clock
+        finally:
+            following.cancel()
+
+    async def _follow(self, database: Database) -> None:
+        while True:
+            await asyncio.sleep(MEASURE_EVERY_SECONDS)
+            try:
+                await self.measure(database)
+            except Exception as error:
+                log.warning("the clock could not be compared with the database's", error=repr(error))
+
     async def measure(self, database: Database) -> None:
-        """Set the clock to the database's time; call it again now and then, as machines drift apart."""
+        """Set the clock to the database's time."""
         shortest_ns: int | None = None
         for _ in range(MEASUREMENTS):
             sent_ns = time.monotonic_ns()
@@ -58,3 +89,7 @@ class Clock:
     def now_s(self) -> int:
         """Whole seconds since 1970."""
         return (time.monotonic_ns() + self._offset_ns) // 1_000_000_000
+
+    def new_id(self) -> UUID:
+        """A new UUIDv7 with this clock's time."""
+        return UUID(int=uuid_utils.uuid7(nanoseconds=time.monotonic_ns() + self._offset_ns).int)

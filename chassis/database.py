@@ -1,8 +1,16 @@
 """Postgres: connections that cannot hang or hog. Migrations are in `chassis.schema`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 import asyncpg
+import grpc
+import structlog
+
+from chassis.errors import Refused
+
+log = structlog.get_logger(__name__)
 
 # Strings, because asyncpg's classes take parameters in its stubs only.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -46,3 +54,25 @@ async def open_pool(
         command_timeout=statement_seconds + CONNECT_SECONDS,
         server_settings=session_settings(application_name, statement_seconds),
     )
+
+
+# The server cannot be reached, shuts down, has too many connections, or takes too long.
+_AWAY: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.exceptions.OperatorInterventionError,
+    asyncpg.exceptions.InsufficientResourcesError,
+    OSError,
+    TimeoutError,
+)
+
+
+@contextmanager
+def refusing_while_away() -> Iterator[None]:
+    """Around the statements of a request: while the database is away, the request is refused and may be repeated."""
+    try:
+        yield
+    except _AWAY as error:
+        log.warning("the database is away", error=repr(error))
+        raise Refused(
+            "DATABASE_AWAY", grpc.StatusCode.UNAVAILABLE, "The service cannot reach its database; try again."
+        ) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
 class Address(NamedTuple):
@@ -30,6 +30,10 @@ def parse_address(text: object) -> object:
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+# NoDecode: the library would take a tuple to be written as JSON.
+AddressSetting = Annotated[Address, NoDecode, BeforeValidator(parse_address)]
+
+
 class Settings(BaseSettings):
     """What every service is told."""
 
@@ -37,7 +41,7 @@ class Settings(BaseSettings):
 
     service_name: str
     # Port 0 takes a free one; the line that the service logs when it listens tells which.
-    listen: Annotated[Address, BeforeValidator(parse_address)] = Address("127.0.0.1", 0)
+    listen: AddressSetting = Address("127.0.0.1", 0)
     # The service's own role, whose search path is the service's schema.
     postgres_dsn: str
     # With the service's own user in it.
@@ -51,7 +55,7 @@ class Settings(BaseSettings):
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # Where Prometheus may scrape; nothing listens without it.
-    metrics_listen: Annotated[Address, BeforeValidator(parse_address)] | None = None
+    metrics_listen: Annotated[Address | None, NoDecode, BeforeValidator(parse_address)] = None
 
 
 S = TypeVar("S", bound=Settings)

@@ -1,0 +1,49 @@
+"""A service's process: it reads settings, runs until it is told to stop, and stops in order.
+
+Each service's `__main__` is one call of `run` with the service's own `build`, the function that tests build it with
+as well: an asynchronous context manager that starts the service, answers with its address, and stops it at the end.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import NoReturn, TypeVar
+
+import structlog
+import uvloop
+
+from chassis.settings import Address, Settings, SettingsError, read_settings
+from chassis.telemetry import configure_logging
+
+log = structlog.get_logger(__name__)
+
+S = TypeVar("S", bound=Settings)
+
+
+def run(service_name: str, kind: type[S], build: Callable[[S], AbstractAsyncContextManager[Address]]) -> NoReturn:
+    """Run a service until SIGTERM or Ctrl-C; exits with 0 then, 2 for bad settings, 1 if it fails."""
+    try:
+        settings = read_settings(kind, service_name)
+    except SettingsError as error:
+        sys.stderr.write(f"{service_name}: {error}\n")
+        sys.exit(2)
+    configure_logging(service_name, settings.log_format, settings.log_level)
+    try:
+        uvloop.run(_serve(build(settings)))
+    except Exception:
+        log.exception("failed")
+        sys.exit(1)
+    sys.exit(0)
+
+
+async def _serve(service: AbstractAsyncContextManager[Address]) -> None:
+    told_to_stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, told_to_stop.set)
+    async with service as address:
+        log.info("listening", address=str(address))
+        await told_to_stop.wait()
+        log.info("stopping")
+    log.info("stopped")

@@ -1,0 +1,101 @@
+"""What a process tells about itself: logs on standard output, and figures for Prometheus.
+
+Everything that logs through the standard library (grpc, asyncpg, asyncio) comes out in the same form. Figures are kept
+as plain numbers where things happen and are collected when somebody asks, so that the hot paths pay next to nothing.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Literal, TextIO
+
+import asyncpg
+import structlog
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from chassis.rpc import Server
+from chassis.settings import Address
+
+
+def configure_logging(
+    service_name: str, log_format: Literal["text", "json"], level: str, out: TextIO = sys.stdout
+) -> None:
+    """One line per entry, each with time, level and service."""
+
+    def add_service(_: object, __: str, entry: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        entry["service"] = service_name
+        return entry
+
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        add_service,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    finish: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if log_format == "json":
+        finish += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    else:
+        finish.append(structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=0))
+
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processors=finish, foreign_pre_chain=shared))
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+
+
+class ProcessCollector(Collector):
+    """Figures of a server, its tasks and its pool; after a storm of cancelled calls all that is open is as before."""
+
+    def __init__(
+        self,
+        server: Server,
+        loop: asyncio.AbstractEventLoop,
+        pool: "asyncpg.Pool[asyncpg.Record] | None" = None,
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._pool = pool
+
+    def collect(self) -> Iterable[Metric]:
+        """Called by Prometheus' own thread."""
+        yield from self._calls()
+        tasks = len(asyncio.all_tasks(self._loop))
+        yield GaugeMetricFamily("levata_tasks", "Tasks of the event loop.", value=tasks)
+        if self._pool is not None:
+            connections = GaugeMetricFamily("levata_pool_connections", "Connections to Postgres.", labels=["state"])
+            idle = self._pool.get_idle_size()
+            connections.add_metric(["idle"], idle)
+            connections.add_metric(["used"], self._pool.get_size() - idle)
+            yield connections
+
+    def _calls(self) -> Iterator[Metric]:
+        started = CounterMetricFamily("levata_rpc_calls", "Calls since the start.", labels=["method"])
+        open_now = GaugeMetricFamily("levata_rpc_open_calls", "Calls that run now.", labels=["method"])
+        refused = CounterMetricFamily("levata_rpc_refused", "Refused calls.", labels=["method", "reason"])
+        failed = CounterMetricFamily("levata_rpc_failed", "Calls that failed through our fault.", labels=["method"])
+        for method, counts in self._server.counts.items():
+            started.add_metric([method], counts.started)
+            open_now.add_metric([method], counts.started - counts.ended)
+            failed.add_metric([method], counts.failed)
+            for reason, count in list(counts.refused.items()):
+                refused.add_metric([method, reason], count)
+        yield from (started, open_now, refused, failed)
+
+
+def serve_metrics(address: Address, collectors: Iterable[Collector]) -> None:
+    """Answer Prometheus at `address`, in a thread, until the process ends."""
+    registry = CollectorRegistry()
+    for collector in collectors:
+        registry.register(collector)
+    start_http_server(address.port, address.host, registry)

@@ -1,0 +1,1 @@
+"""The accounts service: who players are, and the tokens that say so."""
