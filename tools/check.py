@@ -27,7 +27,7 @@ REGISTRY = re.compile(
     r"|mave[n]\.org"
 )
 INDEX_LINE = re.compile(r"^\s*(-i\b|--index-url|--extra-index-url|--find-links|-f\b|--trusted-host)", re.MULTILINE)
-PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
+PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
 
 
 @dataclass(frozen=True)
