@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 import grpc
-import uuid_utils
 
+from chassis.database import refusing_while_away
 from chassis.errors import Refused
 from chassis.log import Append, AppendResult, LogReader, Row, chain_start, next_chain
 from rules import registry
@@ -73,7 +73,7 @@ class Tables:
             raise errors.refused("UNKNOWN_GAME", grpc.StatusCode.INVALID_ARGUMENT, "There is no such game type.")
         seed = os.urandom(32)
         wanted = PreparedGame(
-            UUID(bytes=uuid_utils.uuid7().bytes),
+            self.host.clock.new_id(),
             game_type,
             variant or next(iter(game.variants)),
             seats,
@@ -193,7 +193,8 @@ class Tables:
         version = 0
         while up_to is None or version < up_to:
             limit = REPLAY_PAGE if up_to is None else min(REPLAY_PAGE, up_to - version)
-            rows = await self._reader.read(game_id, version, limit)
+            with refusing_while_away():
+                rows = await self._reader.read(game_id, version, limit)
             for row in rows:
                 commit = decode(row.version, row.payload, game_id.bytes)
                 if table is None and not isinstance(commit.events[0], Created):
@@ -205,16 +206,15 @@ class Tables:
             if len(rows) < limit:
                 return
 
-    async def list_games(
-        self, account: UUID, before: UUID | None, running_only: bool, limit: int
-    ) -> Sequence[Summary]:
+    async def list_games(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> Sequence[Summary]:
         """An account's games, newest first."""
         games = await self._store.games_of(account, before, running_only, min(limit or LIST_PAGE, 200))
         return [await self._summary(game_id) for game_id in games]
 
     async def _summary(self, game_id: UUID) -> Summary:
         first = await self._first(game_id)
-        last = await self._reader.head(game_id)
+        with refusing_while_away():
+            last = await self._reader.head(game_id)
         assert first is not None and last is not None
         opening = decode(first.version, first.payload, game_id.bytes)
         created = opening.events[0]
@@ -226,7 +226,8 @@ class Tables:
         return Summary(game_id, created, opening.decided_at_us, last.version, finished)
 
     async def _first(self, game_id: UUID) -> Row | None:
-        rows = await self._reader.read(game_id, 0, 1)
+        with refusing_while_away():
+            rows = await self._reader.read(game_id, 0, 1)
         return rows[0] if rows else None
 
 

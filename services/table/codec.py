@@ -5,11 +5,13 @@ Old payloads must read for ever: fields are only added, and `SCHEMA` grows when 
 
 from typing import Final, assert_never
 
-from levata.table.v1 import facts_pb2, log_pb2
+from levata.table.v1 import facts_pb2, log_pb2, play_pb2, table_pb2
+
 from rules.game import Dealt, Setup
 from services.table.domain import (
     Cancelled,
     ClockResumed,
+    Commit,
     Created,
     DealScored,
     Decider,
@@ -23,7 +25,6 @@ from services.table.domain import (
     Secret,
 )
 from services.table.domain import Clock as TableClock
-from services.table.domain import Commit
 
 SCHEMA: Final = 1
 
@@ -88,7 +89,7 @@ def _write_event(message: log_pb2.LogEvent, event: Event) -> None:
         case Moved(seat, move, decider):
             message.moved.seat = seat
             message.moved.code = move
-            message.moved.decider = decider.value
+            message.moved.decider = play_pb2.Decider.ValueType(decider.value)
         case Dealt(deal, dealer, pack):
             message.dealt.deal = deal
             message.dealt.dealer = dealer
@@ -119,7 +120,7 @@ def _write_event(message: log_pb2.LogEvent, event: Event) -> None:
 def _write_created(message: log_pb2.LogCreated, event: Created) -> None:
     message.game_type = event.game_type
     message.variant = event.setup.variant
-    message.mode = event.mode.value
+    message.mode = table_pb2.Mode.ValueType(event.mode.value)
     message.rules_version = event.rules_version
     message.bot_version = event.bot_version
     message.seats.extend(fact_seat(occupant) for occupant in event.seats)

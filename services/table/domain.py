@@ -182,6 +182,7 @@ KIND_OF: Final[dict[type, Kind]] = {
     Cancelled: Kind.CANCELLED,
 }
 
+
 @value
 class Commit:
     """All events of one command: one row of the log."""
@@ -224,7 +225,7 @@ class Table:
     @property
     def turn(self) -> Seat:
         """The seat whose decision is open; NO_SEAT when none is."""
-        return NO_SEAT if self.over else self.play.turn  # type: ignore[no-any-return]
+        return NO_SEAT if self.over else self.play.turn
 
     @property
     def deadline_us(self) -> int:

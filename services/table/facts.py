@@ -1,7 +1,8 @@
 """What the table service publishes of a commit: the facts that other services need, without seeds and hands."""
 
-from chassis.log import NewFact
 from levata.table.v1 import facts_pb2, table_pb2
+
+from chassis.log import NewFact
 from services.table.codec import fact_seat, fact_seat_result
 from services.table.domain import Cancelled, Commit, Created, DealScored, Finished, Kind, SeatChanged, Table
 from services.table.messages import game_id_text

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 import structlog
 
 from chassis.clock import Clock
+from chassis.database import refusing_while_away
 from chassis.log import GroupWriter, LogReader, chain_start
 from services.table import domain
 from services.table.codec import decode
@@ -23,6 +24,8 @@ from services.table.store import HOST_SILENT_SECONDS, Store
 log = structlog.get_logger(__name__)
 
 BEAT_SECONDS: Final = 1.0
+# A heartbeat that takes longer has failed.
+BEAT_TIMEOUT_SECONDS: Final = 2.0
 TICK_SECONDS: Final = 0.25
 # A loop that was late by so much cannot tell whether a player's move arrived in time.
 LATE_SECONDS: Final = 0.5
@@ -78,7 +81,9 @@ class Host:
         """A game folded from the log; None when there is none, or when it was cancelled before it began."""
         table = None
         chain = chain_start(game_id)
-        for row in await self._reader.read(game_id):
+        with refusing_while_away():
+            rows = await self._reader.read(game_id)
+        for row in rows:
             commit = decode(row.version, row.payload, game_id.bytes)
             if table is None and not isinstance(commit.events[0], domain.Created):
                 return None
@@ -92,7 +97,8 @@ class Host:
 
     async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
         """A command in the log."""
-        row = await self._reader.find_command(game_id, key)
+        with refusing_while_away():
+            row = await self._reader.find_command(game_id, key)
         return None if row is None else Applied(row.version, row.input_hash or b"")
 
     def drop(self, game: RunningGame) -> None:
@@ -146,7 +152,8 @@ class Host:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             try:
-                await self._beat()
+                async with asyncio.timeout(BEAT_TIMEOUT_SECONDS):
+                    await self._beat()
             except Exception as error:
                 self._troubled_at_us = self.clock.now_us()
                 log.warning("heartbeat failed", error=repr(error))

@@ -8,10 +8,25 @@ WatchResponse and PlayResponse share the field numbers of their first four kinds
 from typing import Final
 
 from levata.table.v1 import play_pb2, table_pb2
+
 from rules.cards import members
 from rules.game import MOVED, NO_SEAT, DealRecord, Dealt, Phase, Seat, Trick, View
-from rules.moves import ALL_BIDS, BID, CARD_END, DISCARD, MOVE_END, NAME_TRUMP, NAME_TRUMP_ALONE, Move, discard
-from rules.moves import ORDER_UP, ORDER_UP_ALONE, PASS, bid, name_trump
+from rules.moves import (
+    ALL_BIDS,
+    BID,
+    CARD_END,
+    DISCARD,
+    MOVE_END,
+    NAME_TRUMP,
+    NAME_TRUMP_ALONE,
+    ORDER_UP,
+    ORDER_UP_ALONE,
+    PASS,
+    Move,
+    bid,
+    discard,
+    name_trump,
+)
 from services.table.domain import (
     Cancelled,
     ClockResumed,
@@ -46,7 +61,10 @@ def _move_message(move: Move) -> play_pb2.Move | None:
     if move in (ORDER_UP, ORDER_UP_ALONE):
         return play_pb2.Move(order_up=play_pb2.OrderUp(alone=move == ORDER_UP_ALONE))
     if move == PASS:
-        return play_pb2.Move(**{"pass": play_pb2.Pass()})
+        passing = play_pb2.Move()
+        # `pass` is a keyword here.
+        getattr(passing, "pass").SetInParent()
+        return passing
     return None
 
 
@@ -72,11 +90,11 @@ def _field(number: int, content: bytes) -> bytes:
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
-MOVE_MESSAGES: Final = tuple(_move_message(move) for move in range(MOVE_END))
+_MOVES: Final = tuple(_move_message(move) for move in range(MOVE_END))
 HIDDEN_DISCARD: Final = play_pb2.Move(discard=play_pb2.CARD_UNSPECIFIED)
 _LEGAL_MOVE: Final = tuple(
     b"" if message is None else _field(play_pb2.Decision.LEGAL_MOVES_FIELD_NUMBER, message.SerializeToString())
-    for message in MOVE_MESSAGES
+    for message in _MOVES
 )
 _HOOK_TAG: Final = _varint(play_pb2.Decision.HOOK_FORBIDS_FIELD_NUMBER << 3)
 _SNAPSHOT: Final = table_pb2.WatchResponse.SNAPSHOT_FIELD_NUMBER
@@ -84,8 +102,17 @@ _COMMIT: Final = table_pb2.WatchResponse.COMMIT_FIELD_NUMBER
 _COMMIT_DECISION: Final = table_pb2.Commit.DECISION_FIELD_NUMBER
 _COMMIT_COMMAND: Final = table_pb2.Commit.COMMAND_ID_FIELD_NUMBER
 
-for _ours, _other in zip(table_pb2.WatchResponse.DESCRIPTOR.fields, table_pb2.PlayResponse.DESCRIPTOR.fields, strict=False):
+for _ours, _other in zip(
+    table_pb2.WatchResponse.DESCRIPTOR.fields, table_pb2.PlayResponse.DESCRIPTOR.fields, strict=False
+):
     assert (_ours.name, _ours.number) == (_other.name, _other.number)
+
+
+def move_message(move: Move) -> play_pb2.Move:
+    """The API's message for a move code; not to be changed, it is made once."""
+    message = _MOVES[move]
+    assert message is not None
+    return message
 
 
 def move_code(message: play_pb2.Move) -> Move | None:
@@ -161,7 +188,7 @@ class CommitMessages:
             case Moved(seat, move, decider):
                 hidden = move >= DISCARD and viewer not in (seat, OPEN)
                 target.moved.seat = seat
-                target.moved.move.CopyFrom(HIDDEN_DISCARD if hidden else MOVE_MESSAGES[move])
+                target.moved.move.CopyFrom(HIDDEN_DISCARD if hidden else move_message(move))
                 target.moved.decider = play_pb2.Decider.ValueType(decider.value)
                 winner = self._trick_winner(seat, move)
                 if winner is not None:
@@ -241,9 +268,7 @@ def game_id_text(game_id: bytes) -> str:
 
 def seat_info(occupant: Occupant, away: bool) -> play_pb2.SeatInfo:
     """Who is in a seat."""
-    return play_pb2.SeatInfo(
-        account_id=occupant.account, guest=occupant.guest, bot_level=occupant.bot_level, away=away
-    )
+    return play_pb2.SeatInfo(account_id=occupant.account, guest=occupant.guest, bot_level=occupant.bot_level, away=away)
 
 
 def _own_decision(table: Table) -> bytes:
@@ -323,7 +348,7 @@ def _write_view(message: play_pb2.View, view: View) -> None:
     for seat, move in view.calls:
         call = message.calls.add()
         call.seat = seat
-        call.move.CopyFrom(MOVE_MESSAGES[move])
+        call.move.CopyFrom(move_message(move))
     _write_trick(message.trick, view.trick)
     for trick in view.tricks:
         _write_trick(message.tricks.add(), trick)

@@ -7,18 +7,17 @@ from hashlib import sha256
 from uuid import UUID
 
 import grpc
+from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import Caller, Role
 from chassis.errors import Refused
 from chassis.rpc import Access, Call, Server, validate
-from levata.table.v1 import games_pb2, table_pb2
 from services.table import errors, messages
 from services.table.app import LIST_PAGE, NewGame, Summary, Tables, not_shown_yet
 from services.table.domain import Clock, Kind, Mode, Occupant, Table
 from services.table.messages import OPEN, SPECTATOR, CommitMessages, Viewer
 from services.table.running import Outcome, PlayerCommand, RunningGame
 from services.table.subscription import Subscription
-
 
 _TABLE_ACCESS = {
     "Watch": Access.ANY,
@@ -149,9 +148,7 @@ class TableApi:
             subscription.end()
             raise
 
-    def _take_move(
-        self, call: Call, game_id: UUID, subscription: Subscription, request: table_pb2.PlayRequest
-    ) -> None:
+    def _take_move(self, call: Call, game_id: UUID, subscription: Subscription, request: table_pb2.PlayRequest) -> None:
         act = request.act
 
         def done(outcome: Outcome, repeated: bool) -> None:

@@ -9,6 +9,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
+from itertools import chain as chained
+from itertools import repeat
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -178,9 +180,7 @@ class RunningGame:
             return
         if trustworthy:
             table = self.table
-            self._server_step(
-                domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, self._now_us())
-            )
+            self._server_step(domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, self._now_us()))
         else:
             self.take_over()
 
@@ -209,9 +209,9 @@ class RunningGame:
         """Answer a command whose decision is closed: applied before, its id used otherwise, or too late."""
         try:
             applied = await self._around.applied(self.game_id, waiting.command.key())
-        except Exception:
-            waiting.done(errors.unavailable(), False)
-            raise
+        except Refused as refused:
+            waiting.done(refused, False)
+            return
         waiting.done(*late_answer(self.table, waiting.command, applied))
 
     def _server_step(self, step: Step | Rejection) -> None:
@@ -297,20 +297,9 @@ class RunningGame:
     async def _recover(self, flight: _InFlight, result: AppendResult) -> None:
         """An append was beaten, or its outcome is unknown: only the log knows. Until it is read, nothing is decided."""
         waiting = flight.waiting
-        attempt = 0
-        while True:
-            try:
-                loaded = await self._around.load(self.game_id)
-                owned = await self._around.still_owns(self.game_id, self.epoch)
-                break
-            except Exception as error:
-                # Postgres is away: nobody can be told anything, and nobody else can take the game.
-                log.warning("cannot read a game back", game=str(self.game_id), error=repr(error))
-                await asyncio.sleep(RECOVERY_PAUSES[min(attempt, len(RECOVERY_PAUSES) - 1)])
-                attempt += 1
+        loaded, owned = await self._read_back()
         self._in_flight = None
         self._recovering = False
-        assert loaded is not None
         if loaded.chain == flight.chain:
             self._committed(flight)
         elif loaded.chain == self._chain:
@@ -331,6 +320,21 @@ class RunningGame:
             self._drop()
             return
         self._go_on()
+
+    async def _read_back(self) -> tuple[Loaded, bool]:
+        """The game as the log has it, and whether it is still ours; as often as it takes."""
+        for pause in chained(RECOVERY_PAUSES, repeat(RECOVERY_PAUSES[-1])):
+            try:
+                loaded = await self._around.load(self.game_id)
+                owned = await self._around.still_owns(self.game_id, self.epoch)
+            except Exception as error:
+                # Postgres is away: nobody can be told anything, and nobody else can take the game.
+                log.warning("cannot read a game back", game=str(self.game_id), error=repr(error))
+                await asyncio.sleep(pause)
+            else:
+                assert loaded is not None
+                return loaded, owned
+        raise AssertionError("the pauses do not end")
 
     def _not_appended(self, waiting: _Waiting | None, result: AppendResult) -> None:
         if waiting is None:

@@ -6,8 +6,9 @@ from uuid import UUID
 
 import asyncpg
 
-from services.table.domain import Mode
+from chassis.database import Pool, refusing_while_away
 from rules.values import value
+from services.table.domain import Mode
 
 # A replica that has not been seen for so long has lost its games to whoever claims them.
 HOST_SILENT_SECONDS: Final = 3
@@ -28,17 +29,30 @@ class PreparedGame:
 
 
 class Store:
-    """Queries on the schema `tables`."""
+    """Queries on the schema `tables`; Refused while the database is away."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
+
+    async def _row(self, query: str, *arguments: object) -> asyncpg.Record | None:
+        with refusing_while_away():
+            return await self._pool.fetchrow(query, *arguments)
+
+    async def _rows(self, query: str, *arguments: object) -> list[asyncpg.Record]:
+        with refusing_while_away():
+            return await self._pool.fetch(query, *arguments)
+
+    async def _execute(self, query: str, *arguments: object) -> None:
+        with refusing_while_away():
+            await self._pool.execute(query, *arguments)
 
     async def prepare(self, request_id: UUID, game: PreparedGame) -> PreparedGame:
         """Store a prepared game; a request that was made before gets the game it got then."""
-        row = await self._pool.fetchrow(
+        row = await self._row(
             """
             with fresh as (
-                insert into prepared_games (game_id, request_id, game_type, variant, seats, mode, server_seed, commitment)
+                insert into prepared_games
+                    (game_id, request_id, game_type, variant, seats, mode, server_seed, commitment)
                 values ($1, $2, $3, $4, $5, $6, $7, $8)
                 on conflict (request_id) do nothing
                 returning *
@@ -56,54 +70,53 @@ class Store:
         )
         if row is None:
             # Another call with the same request committed between this statement's snapshot and its insert.
-            row = await self._pool.fetchrow("select * from prepared_games where request_id = $1", request_id)
+            row = await self._row("select * from prepared_games where request_id = $1", request_id)
+        assert row is not None
         return _prepared(row)
 
     async def prepared(self, game_id: UUID) -> PreparedGame | None:
         """A prepared game."""
-        row = await self._pool.fetchrow("select * from prepared_games where game_id = $1", game_id)
+        row = await self._row("select * from prepared_games where game_id = $1", game_id)
         return None if row is None else _prepared(row)
 
     async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:
         """Before a game's first commit: who hosts it and whose it is. Means nothing while the log has no row of it."""
-        async with self._pool.acquire() as connection, connection.transaction():
-            await connection.execute(
-                "insert into game_hosts (game_id, host_id, epoch) values ($1, $2, 1) on conflict do nothing",
-                game_id,
-                host_id,
-            )
-            await connection.executemany(
-                "insert into player_games (account_id, game_id) values ($1, $2) on conflict do nothing",
-                [(account, game_id) for account in accounts],
-            )
+        with refusing_while_away():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(
+                    "insert into game_hosts (game_id, host_id, epoch) values ($1, $2, 1) on conflict do nothing",
+                    game_id,
+                    host_id,
+                )
+                await connection.executemany(
+                    "insert into player_games (account_id, game_id) values ($1, $2) on conflict do nothing",
+                    [(account, game_id) for account in accounts],
+                )
 
     async def heartbeat(self, host_id: UUID, address: str) -> None:
         """This replica is alive, by the database's clock."""
-        await self._pool.execute(
+        await self._execute(
             """
             insert into hosts (host_id, address, seen_at) values ($1, $2, levata_now())
             on conflict (host_id) do update set seen_at = excluded.seen_at
             """,
             host_id,
             address,
-            timeout=2,
         )
 
     async def owner(self, game_id: UUID) -> tuple[UUID | None, int] | None:
         """A game's host and epoch; None for a game that has none or is over."""
-        row = await self._pool.fetchrow(
-            "select host_id, epoch from game_hosts where game_id = $1 and not over", game_id
-        )
+        row = await self._row("select host_id, epoch from game_hosts where game_id = $1 and not over", game_id)
         return None if row is None else (row["host_id"], row["epoch"])
 
     async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """The running games that this replica owns, with their epochs."""
-        rows = await self._pool.fetch("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
+        rows = await self._rows("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
         return [(row["game_id"], row["epoch"]) for row in rows]
 
     async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """Take over games without a living host, a batch at a time; the row's lock lets only one claimer have each."""
-        rows = await self._pool.fetch(
+        rows = await self._rows(
             f"""
             update game_hosts g set host_id = $1, epoch = g.epoch + 1
             from (
@@ -124,17 +137,20 @@ class Store:
 
     async def mark_over(self, game_id: UUID) -> None:
         """Nobody needs to host this game any more."""
-        await self._pool.execute("update game_hosts set over = true where game_id = $1", game_id)
+        await self._execute("update game_hosts set over = true where game_id = $1", game_id)
 
     async def release(self, host_id: UUID) -> None:
         """Leave all games to others at once, and be gone."""
-        async with self._pool.acquire() as connection, connection.transaction():
-            await connection.execute("update game_hosts set host_id = null where host_id = $1 and not over", host_id)
-            await connection.execute("delete from hosts where host_id = $1", host_id)
+        with refusing_while_away():
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute(
+                    "update game_hosts set host_id = null where host_id = $1 and not over", host_id
+                )
+                await connection.execute("delete from hosts where host_id = $1", host_id)
 
     async def forget_dead_hosts(self) -> None:
         """Remove replicas that are long gone and host nothing."""
-        await self._pool.execute(
+        await self._execute(
             """
             delete from hosts h where seen_at < levata_now() - interval '1 hour'
             and not exists (select from game_hosts g where g.host_id = h.host_id and not over)
@@ -143,7 +159,7 @@ class Store:
 
     async def games_of(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> list[UUID]:
         """An account's created games, newest first, older than `before`."""
-        rows = await self._pool.fetch(
+        rows = await self._rows(
             """
             select p.game_id from player_games p join game_hosts h using (game_id)
             where p.account_id = $1 and ($2::uuid is null or p.game_id < $2) and not (h.over and $3)
