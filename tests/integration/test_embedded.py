@@ -19,8 +19,9 @@ from nats.errors import Error as NatsError
 from tests.conftest import Database
 from tools.embedded import identity
 from tools.embedded.nats import USERS, EmbeddedNats
+from tools.embedded.part import PartFailed
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
-from tools.embedded.process import Child, PartFailed
+from tools.embedded.process import Child
 from tools.migrate import SCHEMAS
 
 START_AND_WAIT = """

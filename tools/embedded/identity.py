@@ -14,7 +14,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.embedded.process import PartFailed, launched
+from tools.embedded.part import PartFailed
+from tools.embedded.process import launched
 
 REACHABLE_PLACE = Path("/var/lib/levata")
 LAST_RESORT_USERS = ("postgres", "nobody", "daemon")

@@ -17,42 +17,49 @@ import psycopg
 from psycopg import sql
 
 from tools.embedded.identity import Home, home_for
+from tools.embedded.part import POLL_SECONDS, Part, PartFailed
 from tools.embedded.passwords import Passwords
-from tools.embedded.process import Child, PartFailed, free_port, fresh_log, launched
+from tools.embedded.process import free_port, launched
 
 ADMIN = "postgres"
-MAX_CONNECTIONS = 120
-START_SECONDS = 60.0
+COMPLETE_FILE = "levata_complete"
+LOCK_FILE = "postmaster.pid"
 ORPHAN_SECONDS = 60.0
-FAST_STOP_SECONDS = 60.0
-IMMEDIATE_STOP_SECONDS = 10.0
-PORT_ATTEMPTS = 5
-POLL_SECONDS = 0.02
+
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    # The budget of all services together: each replica's pool and its few connections of a purpose.
+    "max_connections": "120",
+    "password_encryption": "scram-sha-256",
+    "shared_buffers": "256MB",
+    # Checkpoints come by time and not by volume, also under the heaviest load.
+    "max_wal_size": "4GB",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m %u@%d %a ",
+}
 
 
-class EmbeddedPostgres:
-    """One server and its folder. `start` and `stop` block; `launch` and `wait_ready` are the halves of `start`."""
+class EmbeddedPostgres(Part):
+    """One server and its folder; it makes its cluster and `database` when it starts for the first time."""
+
+    name = "Postgres"
+    # The redo after a crash under full load takes its time.
+    start_seconds = 120.0
+    # The fast shutdown ends sessions and leaves the data clean; the immediate one leaves a redo to the next start.
+    stop_steps = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))
+    port_taken_words = b"could not bind IPv4 address"
 
     def __init__(self, data_dir: Path, port: int | None = None, *, database: str = "levata") -> None:
         self.data_dir = data_dir.absolute()
+        super().__init__(self.data_dir / "postgres.log", port)
         self.database = database
         self.passwords = Passwords(self.data_dir / "passwords")
-        self.log_path = self.data_dir / "postgres.log"
-        self._fixed_port = port
-        self._port = port or 0
         self._home: Home | None = None
-        self._child: Child | None = None
-
-    @property
-    def port(self) -> int:
-        """The port of the running server."""
-        return self._port
-
-    @property
-    def child(self) -> Child:
-        """The server's process."""
-        assert self._child is not None, "not started"
-        return self._child
 
     @property
     def remark(self) -> str:
@@ -67,57 +74,36 @@ class EmbeddedPostgres:
     def dsn(self, role: str, database: str | None = None) -> str:
         """The DSN of a login role, whose password is made on first use (`set_password` gives it to the server)."""
         password = self.passwords.of(role)
-        return f"postgresql://{role}:{password}@127.0.0.1:{self._port}/{database or self.database}"
-
-    def start(self) -> None:
-        """Make the cluster if there is none, start the server and wait until it takes connections."""
-        self.launch()
-        self.wait_ready()
+        return f"postgresql://{role}:{password}@127.0.0.1:{self.port}/{database or self.database}"
 
     def launch(self) -> None:
-        """Start the server's process. Call it from the main thread (see `Child`)."""
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        install = _install()
-        home = self._home = home_for(self.data_dir / "cluster", install)
+        """Start the server, after making its cluster if there is none."""
+        home = self._settle()
+        self._wait_for_orphan(home)
         self._make_cluster(home)
         _check_version(home)
-        self._clear_stale_lock(home)
-        self._spawn(home)
+        self._port = self._port or free_port()
+        command = [str(home.install / "bin" / "postgres"), "-D", str(home.folder), f"--port={self._port}"]
+        command += [f"--{name}={value}" for name, value in SETTINGS.items()]
+        # SIGINT is the fast shutdown: if this process is killed, the server still ends cleanly and at once.
+        self._spawn(command, death_signal=signal.SIGINT, identity=home.identity)
 
-    def wait_ready(self) -> None:
-        """Block until the server takes connections; a port that was snatched away is replaced by another."""
-        for attempt in range(PORT_ATTEMPTS):
-            if self._came_up():
-                self._make_database()
-                return
-            if self._fixed_port or attempt == PORT_ATTEMPTS - 1 or not self._port_was_taken():
-                break
-            assert self._home is not None
-            self._port = 0
-            self._spawn(self._home)
-        self.stop()
-        raise PartFailed(f"Postgres did not start; its last words: {self._last_words()} (all of them: {self.log_path})")
+    def wipe(self) -> None:
+        """Delete all of it, passwords included; the server must not run."""
+        home = self._settle()
+        self._wait_for_orphan(home)
+        shutil.rmtree(home.folder)
+        shutil.rmtree(self.data_dir)
 
-    def stop(self) -> None:
-        """Stop the server: sessions are ended, and the data is left as after a clean shutdown."""
-        if self._child is not None:
-            self._child.stop((signal.SIGINT, FAST_STOP_SECONDS), (signal.SIGQUIT, IMMEDIATE_STOP_SECONDS))
-            self._child = None
-
-    def kill(self) -> None:
-        """Kill the server as a crash would (for tests of faults)."""
-        self.child.send(signal.SIGKILL)
-        self.child.wait()
-        self._child = None
-
-    def set_password(self, role: str) -> None:
-        """Give the server the password that `dsn(role)` uses."""
-        with psycopg.connect(self.admin_dsn, autocommit=True) as connection:
-            statement = sql.SQL("alter role {} with login password {}")
-            connection.execute(statement.format(sql.Identifier(role), sql.Literal(self.passwords.of(role))))
+    def _settle(self) -> Home:
+        """Find out where and as whom the server lives; it stays so."""
+        if self._home is None:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self._home = home_for(self.data_dir / "cluster", _install())
+        return self._home
 
     def _make_cluster(self, home: Home) -> None:
-        if (home.folder / "PG_VERSION").exists() and (home.folder / "levata_complete").exists():
+        if (home.folder / "PG_VERSION").exists() and (home.folder / COMPLETE_FILE).exists():
             return
         # What an interrupted initdb left is worth nothing, and initdb refuses a folder that is not empty.
         for leftover in home.folder.iterdir():
@@ -130,51 +116,25 @@ class EmbeddedPostgres:
             os.chown(password.name, home.folder.stat().st_uid, -1)
             command += ["--auth=scram-sha-256", f"--pwfile={password.name}"]
             call = launched(command, signal.SIGKILL, home.identity)
-            made = subprocess.run(call, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+            # In a session of its own, so that a Ctrl-C reaches it through us only.
+            made = subprocess.run(
+                call, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, start_new_session=True
+            )
         if made.returncode != 0:
             raise PartFailed(f"initdb failed: {made.stderr.strip()}")
-        (home.folder / "levata_complete").touch()
+        (home.folder / COMPLETE_FILE).touch()
 
-    def _spawn(self, home: Home) -> None:
-        # A restart keeps the port, so that clients find the server again.
-        self._port = self._fixed_port or self._port or free_port()
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "port": self._port,
-            "unix_socket_directories": "",
-            "max_connections": MAX_CONNECTIONS,
-            "password_encryption": "scram-sha-256",
-            "shared_buffers": "256MB",
-            "max_wal_size": "4GB",
-            "fsync": "on",
-            "synchronous_commit": "on",
-            "full_page_writes": "on",
-            "timezone": "UTC",
-            "log_timezone": "UTC",
-            "log_line_prefix": "%m %u@%d %a ",
-        }
-        command = [str(home.install / "bin" / "postgres"), "-D", str(home.folder)]
-        command += [f"--{name}={value}" for name, value in settings.items()]
-        with fresh_log(self.log_path) as log:
-            # SIGINT is the fast shutdown: if this process is killed, the server still ends cleanly and at once.
-            self._child = Child(command, death_signal=signal.SIGINT, identity=home.identity, output=log)
-
-    def _came_up(self) -> bool:
-        deadline = time.monotonic() + START_SECONDS
-        while self.child.exit_code() is None and time.monotonic() < deadline:
-            if self._says_ready():
-                return True
-            time.sleep(POLL_SECONDS)
-        return False
-
-    def _says_ready(self) -> bool:
+    def _is_up(self) -> bool:
         """Whether the server has written so in its lock file; asking it by connecting would fill its log."""
         assert self._home is not None
         try:
-            lines = (self._home.folder / "postmaster.pid").read_text().splitlines()
+            lines = (self._home.folder / LOCK_FILE).read_text().splitlines()
         except FileNotFoundError:
             return False
-        return len(lines) > 7 and lines[0] == str(self.child.pid) and lines[7].strip() == "ready"
+        if len(lines) < 8 or lines[0] != str(self.child.pid) or lines[7].strip() != "ready":
+            return False
+        self._make_database()
+        return True
 
     def _make_database(self) -> None:
         with psycopg.connect(self.dsn(ADMIN, "postgres"), autocommit=True) as connection:
@@ -182,27 +142,20 @@ class EmbeddedPostgres:
             if not known:
                 connection.execute(sql.SQL("create database {}").format(sql.Identifier(self.database)))
 
-    def _clear_stale_lock(self, home: Home) -> None:
-        """Wait for an orphan of an earlier run to end, then drop its lock file.
+    def _wait_for_orphan(self, home: Home) -> None:
+        """Wait for the server of an earlier run to end, if its parent was killed just now, then drop its lock file.
 
         Postgres itself only asks whether a process of that number lives, and after a reboot somebody else's may.
         """
-        lock = home.folder / "postmaster.pid"
+        lock = home.folder / LOCK_FILE
         if not lock.exists():
             return
         deadline = time.monotonic() + ORPHAN_SECONDS
-        while _used_by_somebody(home.folder):
+        while _is_used(home.folder):
             if time.monotonic() > deadline:
                 raise PartFailed(f"Another Postgres still runs on {home.folder}; stop it first.")
             time.sleep(POLL_SECONDS)
         lock.unlink(missing_ok=True)
-
-    def _port_was_taken(self) -> bool:
-        return b"could not bind IPv4 address" in self.log_path.read_bytes()
-
-    def _last_words(self) -> str:
-        lines = self.log_path.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "none"
 
 
 def _install() -> Path:
@@ -226,7 +179,7 @@ def _check_version(home: Home) -> None:
         )
 
 
-def _used_by_somebody(cluster: Path) -> bool:
+def _is_used(cluster: Path) -> bool:
     """Whether a server process works in `cluster`: the server and its sessions have it as their working directory."""
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -13,18 +14,22 @@ from typing import IO
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 KILL_WAIT_SECONDS = 10.0
-
-
-class PartFailed(Exception):
-    """A part of the system did not start; the message is a sentence for the person who started it."""
+# Below the range that systems give to outgoing connections, so that a server's port is still free when it restarts.
+PORTS = range(10_000, 32_768)
+PORT_PROBES = 200
 
 
 def free_port() -> int:
     """A port of 127.0.0.1 that is free now; somebody may still be faster, so who finds it taken asks again."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for _ in range(PORT_PROBES):
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError("no free port found")
 
 
 def fresh_log(path: Path) -> IO[bytes]:
