@@ -1,0 +1,104 @@
+"""What the games of partners (euchre, klaverjas) have in common: four seats, sides (0, 2) and (1, 3)."""
+
+from collections.abc import Mapping, Sequence
+from operator import add
+from typing import Final
+
+from rules.cards import BIT, Card, Cards, Suit, mask
+from rules.game import DealRecord, Draws, Rejection, Seat, Setup, Trick
+from rules.places import shared_places
+from rules.values import value
+
+SEATS: Final = 4
+NO_CARD: Final[Card] = -1
+NO_TRUMP: Final[Suit] = -1
+
+SIDE_OF: Final[tuple[int, ...]] = (0, 1, 0, 1)
+PARTNER: Final[tuple[Seat, ...]] = (2, 3, 0, 1)
+LEFT_OF: Final[tuple[Seat, ...]] = (1, 2, 3, 0)
+
+# ORDER[sitting_out][leader]: seats in playing order. The last row is for nobody, so NO_SEAT finds it.
+ORDER: Final[tuple[tuple[tuple[Seat, ...], ...], ...]] = tuple(
+    tuple(
+        tuple(seat % SEATS for seat in range(leader, leader + SEATS) if seat % SEATS != sitting_out)
+        for leader in range(SEATS)
+    )
+    for sitting_out in (0, 1, 2, 3, None)
+)
+
+
+@value
+class Sheet:
+    """The score sheet, and what the game was set up with. Totals are by seat."""
+
+    setup: Setup
+    totals: tuple[int, ...] = (0, 0, 0, 0)
+    scored: tuple[DealRecord, ...] = ()
+
+
+def set_up(
+    variants: Mapping[str, frozenset[int]], hand_sizes: tuple[int, ...], variant: str, seats: int, draws: Draws
+) -> Setup | Rejection:
+    """The setup of a game with deals of these sizes, or why there is none such."""
+    if variant not in variants:
+        return Rejection.UNKNOWN_VARIANT
+    if seats not in variants[variant]:
+        return Rejection.SEATS_NOT_ALLOWED
+    return Setup(variant, seats, draws.below("dealer", 0, seats), hand_sizes)
+
+
+def hands_of(packets: Sequence[Sequence[Card]], dealer: Seat) -> tuple[Cards, ...]:
+    """The hands by seat. `packets` are the cards dealt to each, forehand's first and the dealer's last."""
+    hands = [mask(packet) for packet in packets]
+    return tuple(hands[(seat - dealer - 1) % SEATS] for seat in range(SEATS))
+
+
+def added(totals: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:
+    """Totals with the points of one more deal."""
+    return tuple(map(add, totals, points))
+
+
+def by_seat(sides: Sequence[int]) -> tuple[int, ...]:
+    """For each seat what its side has."""
+    first, second = sides
+    return (first, second, first, second)
+
+
+def places(totals: Sequence[int]) -> tuple[int, ...]:
+    """Places by seat for totals by seat: partners share one, and level sides are both first."""
+    return by_seat(shared_places(totals[:2]))
+
+
+def beating(suits: Sequence[Sequence[Card]], trump: Suit) -> tuple[Cards, ...]:
+    """By card, the cards that take the trick from it while it is winning.
+
+    `suits` are the cards of each suit from low to high; a left bower stands among the trumps.
+    """
+    beats = [0] * len(BIT)
+    for suit, ranking in enumerate(suits):
+        higher = 0 if suit == trump else mask(suits[trump])
+        for card in reversed(ranking):
+            beats[card] = higher
+            higher |= BIT[card]
+    return tuple(beats)
+
+
+def winning(trick: tuple[Card, ...], beats: Sequence[Cards]) -> int:
+    """The place in a trick, which has been led to, of the card that is winning it."""
+    best = trick[0]
+    better = beats[best]
+    for card in trick:
+        if better & BIT[card]:
+            best = card
+            better = beats[card]
+    return trick.index(best)
+
+
+def tricks_won(tricks: Sequence[Trick], leader: Seat) -> tuple[int, ...]:
+    """How many tricks each seat took: who takes one leads the next, and `leader` is to lead now."""
+    won = [0, 0, 0, 0]
+    if tricks:
+        for trick in tricks[1:]:
+            won[trick.seats[0]] += 1
+        won[leader] += 1
+    return tuple(won)
