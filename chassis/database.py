@@ -24,6 +24,22 @@ IDLE_IN_TRANSACTION_SECONDS: Final = 5
 CONNECT_SECONDS: Final = 5
 POOL_CONNECTIONS_MAX: Final = 10
 
+# Postgres cannot serve now, whatever it was asked.
+_TROUBLE: Final = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.InternalServerError,
+    # After a fail-over: the primary of before is a standby now.
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+
+def is_trouble(error: Exception, session: Session) -> bool:
+    """Whether Postgres or the way to it failed, rather than what was asked of it."""
+    return session.is_closed() or isinstance(error, _TROUBLE)
+
 
 def session_settings(application_name: str, statement_seconds: float = STATEMENT_SECONDS) -> dict[str, str]:
     """Settings of every connection of ours."""
@@ -74,5 +90,7 @@ def refusing_while_away() -> Iterator[None]:
     except _AWAY as error:
         log.warning("the database is away", error=repr(error))
         raise Refused(
-            "DATABASE_AWAY", grpc.StatusCode.UNAVAILABLE, "The service cannot reach its database; try again."
+            "TEMPORARILY_UNAVAILABLE",
+            grpc.StatusCode.UNAVAILABLE,
+            "Something is away; repeat the call with the same ids.",
         ) from error

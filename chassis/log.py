@@ -21,7 +21,7 @@ from uuid import UUID
 import asyncpg
 import structlog
 
-from chassis.database import CONNECT_SECONDS, STATEMENT_SECONDS, Connection, Pool, session_settings
+from chassis.database import CONNECT_SECONDS, STATEMENT_SECONDS, Connection, Pool, is_trouble, session_settings
 
 log = structlog.get_logger(__name__)
 
@@ -276,21 +276,8 @@ class _Prepared:
         self.raw.terminate()
 
 
-# The server cannot serve now, whatever the rows are: nothing is learnt from halving a batch.
-_TROUBLE: Final = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.PostgresSystemError,
-    asyncpg.InternalServerError,
-    # After a fail-over: the primary of before is a standby now.
-    asyncpg.ReadOnlySQLTransactionError,
-    # Of asyncpg itself: a connection that is closed.
-    asyncpg.InterfaceError,
-)
-# Of asyncpg itself as well, but about one value: an InterfaceError that is no trouble.
-_BAD_VALUE: Final = asyncpg.DataError
+# Opening a connection fails in these ways.
+_CONNECT_ERRORS: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 @dataclass(slots=True)
@@ -397,11 +384,10 @@ class GroupWriter:
                     await self._write(connection, batch)
                 return
             except Exception as error:
-                if not _is_trouble(error):
-                    # A fault of ours must not stop all games; whose row it was has been told.
-                    log.exception("log writer failed")
-                else:
-                    log.warning("log writer lost its connection", error=repr(error))
+                # A fault of ours must not stop all games either; whose rows they were has been told.
+                log.warning(
+                    "log writer lost its connection", error=repr(error), exc_info=not _is_trouble(error, connection)
+                )
             finally:
                 self._connected -= 1
                 connection.terminate()
@@ -412,7 +398,7 @@ class GroupWriter:
         while True:
             try:
                 return await self._statements.prepare(await self._connect())
-            except (*_TROUBLE, asyncpg.PostgresError) as error:
+            except _CONNECT_ERRORS as error:
                 log.warning("log writer cannot connect", error=repr(error))
             if not self.connected:
                 self._give_up_waiting()
@@ -478,7 +464,7 @@ class GroupWriter:
                 try:
                     appended = await connection.insert([row for row, _ in parts[-1]])
                 except Exception as error:
-                    if _is_trouble(error):
+                    if _is_trouble(error, connection):
                         raise
                     part = parts.pop()
                     if len(part) > 1:
@@ -508,7 +494,7 @@ class GroupWriter:
                     await connection.fetch(_END_BACKEND, *backend, BACKEND_END_SECONDS * 1000)
                 finally:
                     connection.terminate()
-        except (*_TROUBLE, asyncpg.PostgresError) as error:
+        except _CONNECT_ERRORS as error:
             # Most often the whole server is away, and its backends with it.
             log.warning("log writer cannot end its former backend", error=repr(error))
 
@@ -542,8 +528,9 @@ class GroupWriter:
                 log.exception("who appended a row failed at the answer", stream=str(row.stream), version=row.version)
 
 
-def _is_trouble(error: Exception) -> bool:
-    return isinstance(error, _TROUBLE) and not isinstance(error, _BAD_VALUE)
+def _is_trouble(error: Exception, connection: _Prepared) -> bool:
+    # A statement that was not answered in time may be under way for ever.
+    return isinstance(error, TimeoutError) or is_trouble(error, connection.raw)
 
 
 def _stream_number(entry: _Entry) -> int:
