@@ -1,0 +1,305 @@
+"""A small client of the public API: signs guests in, follows and plays games, and survives lost connections.
+
+What a player sees is a `Picture` (tools.picture), folded from what the server sends; what may be done comes with the
+open decision. So a client needs no rules, and this one has none.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
+from uuid import uuid4
+
+import grpc
+from levata.accounts.v1 import accounts_pb2
+from levata.league.v1 import league_pb2
+from levata.table.v1 import play_pb2, table_pb2
+
+from chassis import rpc
+from chassis.errors import reason_in, reason_of
+from tools.picture import Gap, Picture, fold
+
+T = TypeVar("T")
+
+CALL_SECONDS: Final = 10.0
+REPLAY_SECONDS: Final = 60.0
+# The server is heard every three seconds at least; after so much silence the connection is taken for lost.
+SILENCE_SECONDS: Final = 10.0
+# Two minutes in all: a whole server may be restarted meanwhile.
+ATTEMPTS_MAX: Final = 60
+PAUSE_SECONDS_MIN: Final = 0.1
+PAUSE_SECONDS_MAX: Final = 2.0
+
+# Refusals that say: the same again, a little later.
+_AGAIN: Final = frozenset({"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "TOO_MANY_CALLS"})
+# What the network and the edge report, without a reason of ours, when a server is away.
+_NETWORK: Final = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+
+
+class Lost(Exception):
+    """The server was not reached for too long."""
+
+
+class Account(NamedTuple):
+    """Somebody who signed in."""
+
+    account_id: str
+    name: str
+    guest: bool
+    token: str
+
+
+async def sign_in_guest(target: str) -> Account:
+    """A new guest at the server `target` (host:port)."""
+    async with rpc.channel(target) as channel:
+        accounts = rpc.stub(channel, accounts_pb2.DESCRIPTOR.services_by_name["Accounts"])
+        # The request id makes it safe to ask again: it is the same guest.
+        request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
+        created: accounts_pb2.CreateGuestResponse = await patiently(
+            lambda: accounts.CreateGuest(request, timeout=CALL_SECONDS)
+        )
+    account = created.account
+    return Account(account.account_id, account.name, account.guest, created.access_token)
+
+
+class Client:
+    """A connection to the public port in somebody's name."""
+
+    def __init__(self, target: str, token: str) -> None:
+        self._channel = rpc.channel(target, token)
+        self.table = rpc.stub(self._channel, table_pb2.DESCRIPTOR.services_by_name["Table"])
+        self.league = rpc.stub(self._channel, league_pb2.DESCRIPTOR.services_by_name["League"])
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    def play(self, game_id: str) -> "Playing":
+        """A game in which one holds a seat."""
+        return Playing(self.table, game_id)
+
+    def watch(self, game_id: str) -> "Watching":
+        """A game to look at."""
+        return Watching(self.table, game_id)
+
+    async def replay(self, game_id: str, seat: int | None = None) -> list[table_pb2.ReplayResponse]:
+        """A game from its first commit: from a seat's view, or, once it is over, open."""
+        request = table_pb2.ReplayRequest(game_id=game_id, seat=seat)
+        return [response async for response in self.table.Replay(request, timeout=REPLAY_SECONDS)]
+
+    async def record(self, account_id: str = "") -> league_pb2.GetRecordResponse:
+        """What an account (default: one's own) has played and reached."""
+        request = league_pb2.GetRecordRequest(account_id=account_id)
+        response: league_pb2.GetRecordResponse = await patiently(
+            lambda: self.league.GetRecord(request, timeout=CALL_SECONDS)
+        )
+        return response
+
+
+class Refused(NamedTuple):
+    """The server did not take a move."""
+
+    move: play_pb2.Move
+    reason: str
+    message: str
+
+
+class Disconnected(NamedTuple):
+    """The stream broke; it is opened again at the picture's version."""
+
+    reason: str
+
+
+# What one hears of a game that one follows. A snapshot begins the picture anew, a commit is folded into it already;
+# `Repeated` answers a move whose commit had come without its answer.
+Change: TypeAlias = table_pb2.Snapshot | table_pb2.Commit | table_pb2.Repeated | Refused | Disconnected
+
+
+class Watching:
+    """A game as one viewer sees it, over as many connections as it takes."""
+
+    def __init__(self, table: rpc.Stub, game_id: str) -> None:
+        self._table = table
+        self.game_id = game_id
+        self._picture: Picture | None = None
+
+    @property
+    def picture(self) -> Picture:
+        """The game at the last version heard of."""
+        assert self._picture is not None, "nothing was heard yet"
+        return self._picture
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will happen any more: a game that goes on always waits for a decision."""
+        return self._picture is not None and not self._picture.HasField("decision")
+
+    async def changes(self) -> AsyncIterator[Change]:
+        """All that happens until the game is over.
+
+        A refusal that no repetition would mend is raised as the `grpc.aio.AioRpcError` it is; Lost, when the server is
+        away for too long.
+        """
+        failures = 0
+        while not self.over:
+            stream = self._start()
+            try:
+                await self._open(stream)
+                while (response := await asyncio.wait_for(stream.read(), SILENCE_SECONDS)) is not grpc.aio.EOF:
+                    failures = 0
+                    change = self._take(response)
+                    if change is not None:
+                        yield change
+                    if response.WhichOneof("kind") == "heartbeat":
+                        await self._say_here(stream)
+                reason = "the server ended the stream"
+            except grpc.aio.AioRpcError as error:
+                reason = self._why_again(error)
+            except (_Again, Gap) as error:
+                reason = str(error)
+            except TimeoutError:
+                reason = "nothing was heard"
+            except asyncio.InvalidStateError:
+                reason = "the stream broke"
+            finally:
+                stream.cancel()
+            if not self.over:
+                yield Disconnected(reason)
+                failures += 1
+                await _pause(failures, reason)
+
+    def _start(self) -> Any:
+        return self._table.Watch(self._where())
+
+    async def _open(self, stream: Any) -> None:
+        """Say what must be said first."""
+
+    async def _say_here(self, stream: Any) -> None:
+        if self.picture.view.HasField("seat"):
+            await self._table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
+
+    def _where(self) -> table_pb2.WatchRequest:
+        version = 0 if self._picture is None else self._picture.version
+        return table_pb2.WatchRequest(game_id=self.game_id, after_version=version)
+
+    def _take(self, response: Any) -> Change | None:
+        match response.WhichOneof("kind"):
+            case "snapshot":
+                picture: Picture = response.snapshot
+                self._picture = picture
+                return picture
+            case "commit":
+                commit: table_pb2.Commit = response.commit
+                fold(self.picture, commit)
+                return commit
+            case "heartbeat" if response.heartbeat.version != self.picture.version:
+                raise Gap(f"the game is at version {response.heartbeat.version}")
+            case "closing":
+                raise _Again(response.closing.reason)
+        return None
+
+    def _why_again(self, error: grpc.aio.AioRpcError) -> str:
+        """Why a new connection may mend this error, which is raised if none would."""
+        if reason_of(error) == "FUTURE_VERSION":
+            # The server's log was restored to an earlier state.
+            self._picture = None
+            return "FUTURE_VERSION"
+        return why_again(error)
+
+
+class Playing(Watching):
+    """As `Watching`, with moves going up the same stream, and going up again when it breaks."""
+
+    def __init__(self, table: rpc.Stub, game_id: str) -> None:
+        super().__init__(table, game_id)
+        self._stream: Any = None
+        # By command id. As the id stays the same, the server applies each once, however often it comes.
+        self._unanswered: dict[str, table_pb2.PlayMove] = {}
+
+    @property
+    def legal_moves(self) -> list[play_pb2.Move]:
+        """All that one may do now; empty when it is another's turn, or one's last move is on its way."""
+        if self._unanswered:
+            return []
+        return list(self.picture.decision.legal_moves)
+
+    async def act(self, move: play_pb2.Move) -> None:
+        """Make a move in the decision that is open in the picture; what comes of it comes as a change."""
+        act = table_pb2.PlayMove(command_id=str(uuid4()), at_version=self.picture.version, move=move)
+        self._unanswered[act.command_id] = act
+        try:
+            await self._stream.write(table_pb2.PlayRequest(act=act))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            # Whoever reads the stream notices as well, and the next one sends the move again.
+            return
+
+    def _start(self) -> Any:
+        self._stream = self._table.Play()
+        return self._stream
+
+    async def _open(self, stream: Any) -> None:
+        await stream.write(table_pb2.PlayRequest(open=self._where()))
+        for act in list(self._unanswered.values()):
+            await stream.write(table_pb2.PlayRequest(act=act))
+
+    async def _say_here(self, stream: Any) -> None:
+        await stream.write(table_pb2.PlayRequest(here=table_pb2.PlayHere()))
+
+    def _take(self, response: Any) -> Change | None:
+        match response.WhichOneof("kind"):
+            case "commit":
+                self._unanswered.pop(response.commit.command_id, None)
+            case "repeated_command":
+                repeated: table_pb2.Repeated = response.repeated_command
+                self._unanswered.pop(repeated.command_id, None)
+                return repeated
+            case "refusal":
+                return self._refused(response.refusal)
+        return super()._take(response)
+
+    def _refused(self, refusal: table_pb2.Refusal) -> Change | None:
+        reason = reason_in(refusal.status) or ""
+        if reason in _AGAIN:
+            raise _Again(reason)
+        act = self._unanswered.pop(refusal.command_id, None)
+        return None if act is None else Refused(act.move, reason, refusal.status.message)
+
+
+class _Again(Exception):
+    """The server asks to be called again."""
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call that may be repeated, until it is answered."""
+    failures = 0
+    while True:
+        try:
+            return await call()
+        except grpc.aio.AioRpcError as error:
+            failures += 1
+            await _pause(failures, why_again(error))
+
+
+def why_again(error: grpc.aio.AioRpcError) -> str:
+    """Why the same call may have an answer a little later; raises the error itself if it will not."""
+    reason = reason_of(error)
+    if reason is None and error.code() in _NETWORK:
+        return error.details() or error.code().name
+    if reason in _AGAIN:
+        return reason
+    raise error
+
+
+async def _pause(failures: int, reason: str) -> None:
+    if failures >= ATTEMPTS_MAX:
+        raise Lost(reason)
+    await asyncio.sleep(min(PAUSE_SECONDS_MIN * 2 ** min(failures - 1, 10), PAUSE_SECONDS_MAX))
