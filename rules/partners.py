@@ -49,8 +49,10 @@ def set_up(
 
 def hands_of(packets: Sequence[Sequence[Card]], dealer: Seat) -> tuple[Cards, ...]:
     """The hands by seat. `packets` are the cards dealt to each, forehand's first and the dealer's last."""
-    hands = [mask(packet) for packet in packets]
-    return tuple(hands[(seat - dealer - 1) % SEATS] for seat in range(SEATS))
+    # The cards differ, so that their sum is their union.
+    hands = [sum([BIT[card] for card in packet]) for packet in packets]
+    # Seat 0 is dealt to after the seats from forehand to the last.
+    return tuple(hands[3 - dealer :] + hands[: 3 - dealer])
 
 
 def added(totals: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:
