@@ -173,7 +173,7 @@ async def test_a_lost_connection_is_a_refusal_and_then_all_is_well(address: Addr
         await asyncio.sleep(0.01)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await waiting
-    assert (caught.value.code(), reason_of(caught.value)) == (grpc.StatusCode.UNAVAILABLE, "DATABASE_AWAY")
+    assert (caught.value.code(), reason_of(caught.value)) == (grpc.StatusCode.UNAVAILABLE, "TEMPORARILY_UNAVAILABLE")
     await transaction.rollback()
     await create_guest(address, request_id)
     assert await count_rows(database) == (1, 1)
