@@ -9,7 +9,8 @@ WRONG_PHASE whoever makes it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from operator import add
 from typing import Final, assert_never
 
 from rules.cards import BIT, SAME_SUIT, SUIT_OF, Card, Cards
@@ -35,7 +36,7 @@ from rules.game import (
     View,
 )
 from rules.moves import BID, BID_END, CARD_END, Move, Moves
-from rules.values import value
+from rules.values import maker, value
 
 # The hot path compares by identity with these rather than looking the members up in their class each time.
 _AWAITING_DEAL = Phase.AWAITING_DEAL
@@ -69,22 +70,30 @@ class Rules:
 
 
 @value
-class Deal:
-    """What stays the same while a deal is bid and played."""
+class Sheet:
+    """What the game was set up with, and the deals scored so far."""
 
     rules: Rules
     setup: Setup
-    # -1 before the first; once scored a deal stays the current one until the next is dealt.
+    totals: tuple[int, ...]
+    scored: tuple[DealRecord, ...] = ()
+
+
+@value
+class Deal:
+    """What stays the same while a deal is bid and played."""
+
+    sheet: Sheet
+    # -1 before the first; a scored deal stays the current one, without cards, until the next is dealt.
     number: int
     # Of this deal; once it is scored, of the next.
     dealer: Seat
-    totals: tuple[int, ...]
-    scored: tuple[DealRecord, ...] = ()
-    # As dealt, by seat; empty when no deal is running.
-    hands: tuple[Cards, ...] = ()
-    hand_size: int = 0
+    seats: int
     # The next seat to the left, by seat.
-    left_of: tuple[Seat, ...] = ()
+    left_of: tuple[Seat, ...]
+    hand_size: int = 0
+    # As dealt, by seat.
+    hands: tuple[Cards, ...] = ()
     turned: Card | None = None
     # The turned card's suit; 0 without trump.
     trump_cards: Cards = 0
@@ -108,8 +117,6 @@ class State:
     # its hand is these of those it was dealt.
     held: Cards
     tricks: tuple[Trick, ...]
-    # Who took each of the tricks.
-    winners: tuple[Seat, ...]
 
     @property
     def deal(self) -> int:
@@ -124,7 +131,11 @@ class State:
     @property
     def totals(self) -> tuple[int, ...]:
         """Points by seat in the deals scored so far."""
-        return self.current.totals
+        return self.current.sheet.totals
+
+
+_state = maker(State)
+_trick = maker(Trick)
 
 
 def setup(rules: Rules, variant: str, seats: int, draws: Draws) -> Setup | Rejection:
@@ -138,11 +149,13 @@ def setup(rules: Rules, variant: str, seats: int, draws: Draws) -> Setup | Rejec
 
 def start(rules: Rules, setup: Setup) -> State:
     """The state before the first deal."""
-    return _between_deals(_AWAITING_DEAL, Deal(rules, setup, -1, setup.first_dealer, (0,) * setup.seats))
+    return _awaiting_deal(Sheet(rules, setup, (0,) * setup.seats), -1, setup.first_dealer)
 
 
-def _between_deals(phase: Phase, deal: Deal) -> State:
-    return State(phase, NO_SEAT, deal, (), (), 0, 0, (), ())
+def _awaiting_deal(sheet: Sheet, number: int, dealer: Seat) -> State:
+    seats = sheet.setup.seats
+    deal = Deal(sheet, number, dealer, seats, SEATS_FROM[seats][1])
+    return _state(_AWAITING_DEAL, NO_SEAT, deal, (), (), 0, 0, ())
 
 
 # Commands
@@ -189,7 +202,7 @@ def _decide_deal(state: State, pack: tuple[Card, ...]) -> tuple[Event, ...] | Re
     deal = state.current
     if state.phase is not _AWAITING_DEAL:
         return Rejection.WRONG_PHASE
-    if sorted(pack) != list(deal.rules.deck(deal.setup.seats)):
+    if sorted(pack) != list(deal.sheet.rules.deck(deal.seats)):
         return Rejection.BAD_PACK
     return (Dealt(deal.number + 1, deal.dealer, pack),)
 
@@ -203,7 +216,7 @@ def legal_moves(state: State) -> Moves:
             return hand
         return hand & SAME_SUIT[state.trick[0]] or hand & deal.duty or hand
     if state.phase is _BIDDING:
-        return legal_bids(state.current.hand_size, state.current.setup.seats, state.bids)
+        return legal_bids(state.current.hand_size, state.current.seats, state.bids)
     return 0
 
 
@@ -221,11 +234,11 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
     """The events of a legal move of the seat whose turn it is. Does not check that it is legal."""
     moved = MOVED[state.turn][move]
     deal = state.current
-    if len(state.tricks) < deal.hand_size - 1 or len(state.trick) < deal.setup.seats - 1:
+    if len(state.tricks) < deal.hand_size - 1 or len(state.trick) < deal.seats - 1:
         return (moved,)
     # The last card of the deal.
     after = _after_scoring(_after_card(state, move))
-    scored = DealScored(after.deal, after.current.scored[-1].points)
+    scored = DealScored(after.deal, after.current.sheet.scored[-1].points)
     if _has_next_deal(after):
         return moved, scored
     return moved, scored, Finished(standings(after))
@@ -243,7 +256,7 @@ def advance(state: State, move: Move) -> State:
 
 
 def _has_next_deal(state: State) -> bool:
-    return state.deal + 1 < len(state.current.setup.hand_sizes)
+    return state.deal + 1 < len(state.current.sheet.setup.hand_sizes)
 
 
 # Events
@@ -254,15 +267,14 @@ def evolve(state: State, event: Event) -> State:
     # Apart from the others, because a log is nearly all moves and a class pattern takes twice the time.
     if isinstance(event, Moved):
         assert event.seat == state.turn
-        if state.phase is _PLAYING:
-            return _after_card(state, event.move)
-        return _after_bid(state, event.move)
+        return _after_card(state, event.move) if state.phase is _PLAYING else _after_bid(state, event.move)
     match event:
         case Dealt():
             return _after_dealing(state, event)
         case DealScored():
             after = _after_scoring(state)
-            assert (event.deal, event.points) == (after.deal, after.current.scored[-1].points)
+            assert event.deal == after.current.number
+            assert event.points == after.current.sheet.scored[-1].points
             return after
         case Finished():
             assert event.standings == standings(state)
@@ -274,12 +286,10 @@ def evolve(state: State, event: Event) -> State:
 def _after_card(state: State, card: Card) -> State:
     deal = state.current
     seat = state.turn
-    bit = BIT[card]
-    assert bit & state.held & deal.hands[seat]
-    trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
-    trick_set = state.trick_set | bit
-    if len(trick) < deal.setup.seats:
-        return State(
+    trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, and nothing runs more often
+    trick_set = state.trick_set | BIT[card]
+    if len(trick) < deal.seats:
+        return _state(
             _PLAYING,
             deal.left_of[seat],
             deal,
@@ -288,104 +298,96 @@ def _after_card(state: State, card: Card) -> State:
             trick_set,
             state.held,
             state.tricks,
-            state.winners,
         )
+    # Once a trick is soon enough to notice that a card came twice or from nowhere.
+    assert state.held & trick_set == trick_set
     # The highest bit of a suit is its highest card.
     best = (trick_set & deal.trump_cards or trick_set & SAME_SUIT[trick[0]]).bit_length() - 1
     # The last to play sits to the leader's right.
-    order = SEATS_FROM[deal.setup.seats][deal.left_of[seat]]
-    winner = order[trick.index(best)]
-    held = state.held ^ trick_set
-    return State(
+    order = SEATS_FROM[deal.seats][deal.left_of[seat]]
+    return _state(
         _PLAYING,
-        winner if held else NO_SEAT,
+        # Who took the trick leads the next, if there is one.
+        order[trick.index(best)],
         deal,
         state.bids,
         (),
         0,
-        held,
-        (*state.tricks, Trick(order, trick)),
-        (*state.winners, winner),
+        state.held ^ trick_set,
+        (*state.tricks, _trick(order, trick)),
     )
 
 
 def _after_bid(state: State, move: Move) -> State:
     deal = state.current
-    bids = (*state.bids, move - BID)
-    assert state.phase is _BIDDING
-    assert 0 <= bids[-1] <= deal.hand_size
+    bid = move - BID
+    assert 0 <= bid <= deal.hand_size
+    bids = (*state.bids, bid)
     # After the dealer's bid the turn is forehand's again, for the lead.
-    phase = _BIDDING if len(bids) < deal.setup.seats else _PLAYING
-    return State(phase, deal.left_of[state.turn], deal, bids, (), 0, state.held, (), ())
+    phase = _BIDDING if len(bids) < deal.seats else _PLAYING
+    return _state(phase, deal.left_of[state.turn], deal, bids, (), 0, state.held, ())
 
 
 def _after_dealing(state: State, dealt: Dealt) -> State:
     before = state.current
-    seats = before.setup.seats
+    seats = before.seats
+    pack = dealt.pack
     assert state.phase is _AWAITING_DEAL
     assert (dealt.deal, dealt.dealer) == (before.number + 1, before.dealer)
-    hand_size = before.setup.hand_sizes[dealt.deal]
+    hand_size = before.sheet.setup.hand_sizes[dealt.deal]
     dealt_count = seats * hand_size
     # One card at a time, the dealer last: seat 0 gets its first card after the seats from forehand to the last.
     first_cards = SEATS_FROM[seats][-dealt.dealer - 1]
     # The cards differ, so that their sum is their union.
-    hands = tuple([sum([BIT[card] for card in dealt.pack[first:dealt_count:seats]]) for first in first_cards])
-    turned = dealt.pack[dealt_count] if dealt_count < len(dealt.pack) else None
+    hands = tuple([sum([BIT[card] for card in pack[first:dealt_count:seats]]) for first in first_cards])
+    turned = pack[dealt_count] if dealt_count < len(pack) else None
     trump_cards = 0 if turned is None else SAME_SUIT[turned]
+    duty = trump_cards if before.sheet.rules.must_trump else 0
     deal = Deal(
-        rules=before.rules,
-        setup=before.setup,
-        number=dealt.deal,
-        dealer=dealt.dealer,
-        totals=before.totals,
-        scored=before.scored,
-        hands=hands,
-        hand_size=hand_size,
-        left_of=SEATS_FROM[seats][1],
-        turned=turned,
-        trump_cards=trump_cards,
-        duty=trump_cards if before.rules.must_trump else 0,
+        before.sheet, dealt.deal, dealt.dealer, seats, before.left_of, hand_size, hands, turned, trump_cards, duty
     )
-    return State(_BIDDING, deal.left_of[deal.dealer], deal, (), (), 0, sum(hands), (), ())
+    return _state(_BIDDING, deal.left_of[deal.dealer], deal, (), (), 0, sum(hands), ())
 
 
 def _after_scoring(state: State) -> State:
     deal = state.current
+    sheet = deal.sheet
     assert state.phase is _PLAYING
     assert not state.held
     bids, tricks_won = _bids_by_seat(state), _tricks_won(state)
-    points = tuple(map(deal.rules.points, bids, tricks_won))
+    points = tuple(map(sheet.rules.points, bids, tricks_won))
     record = DealRecord(deal.number, deal.hand_size, points, tricks_won, bids)
-    after = Deal(
-        rules=deal.rules,
-        setup=deal.setup,
-        number=deal.number,
-        dealer=deal.left_of[deal.dealer],
-        totals=tuple([total + point for total, point in zip(deal.totals, points, strict=True)]),
-        scored=(*deal.scored, record),
+    totals = tuple(map(add, sheet.totals, points))
+    return _awaiting_deal(
+        Sheet(sheet.rules, sheet.setup, totals, (*sheet.scored, record)), deal.number, deal.left_of[deal.dealer]
     )
-    return _between_deals(_AWAITING_DEAL, after)
 
 
 def _after_finish(state: State) -> State:
-    return _between_deals(_FINISHED, state.current)
+    return replace(state, phase=_FINISHED)
 
 
 def _bids_by_seat(state: State) -> tuple[int, ...]:
     # Seat 0 bid when all from forehand to the last seat had.
-    before_seat_0 = -(state.current.dealer + 1) % state.current.setup.seats
+    before_seat_0 = -(state.current.dealer + 1) % state.current.seats
     return state.bids[before_seat_0:] + state.bids[:before_seat_0]
 
 
 def _tricks_won(state: State) -> tuple[int, ...]:
-    return tuple([state.winners.count(seat) for seat in range(state.current.setup.seats)])
+    seats = state.current.seats
+    if not state.tricks:
+        return (0,) * seats
+    # The winner of a trick leads the next, which may be the open one.
+    winners = [trick.seats[0] for trick in state.tricks[1:]]
+    winners.append((state.turn - len(state.trick)) % seats)
+    return tuple(map(winners.count, range(seats)))
 
 
 def standings(state: State) -> tuple[int, ...]:
     """Places by seat, from 1, of a game whose deals are all scored."""
-    deal = state.current
-    assert len(deal.scored) == len(deal.setup.hand_sizes)
-    return deal.rules.places(deal.scored)
+    sheet = state.current.sheet
+    assert len(sheet.scored) == len(sheet.setup.hand_sizes)
+    return sheet.rules.places(sheet.scored)
 
 
 # Views
@@ -394,17 +396,18 @@ def standings(state: State) -> tuple[int, ...]:
 def view(state: State, seat: Seat | None) -> View:
     """All that this seat, or a spectator (None), may be sent now."""
     deal = state.current
-    seats = deal.setup.seats
+    sheet = deal.sheet
+    seats = deal.seats
     order = SEATS_FROM[seats]
     in_hands = state.held ^ state.trick_set
     bidders = order[(deal.dealer + 1) % seats]
     return View(
         seat=seat,
         seats=seats,
-        variant=deal.setup.variant,
+        variant=sheet.setup.variant,
         phase=state.phase,
         deal=deal.number,
-        deal_count=len(deal.setup.hand_sizes),
+        deal_count=len(sheet.setup.hand_sizes),
         dealer=deal.dealer,
         turn=state.turn,
         hand_size=deal.hand_size,
@@ -416,8 +419,8 @@ def view(state: State, seat: Seat | None) -> View:
         trick=Trick(order[(state.turn - len(state.trick)) % seats][: len(state.trick)], state.trick),
         tricks=state.tricks,
         tricks_won=_tricks_won(state),
-        totals=deal.totals,
-        scored=deal.scored,
+        totals=sheet.totals,
+        scored=sheet.scored,
         standings=standings(state) if state.phase is _FINISHED else (),
         legal=legal_moves(state) if seat is not None and seat == state.turn else 0,
     )

@@ -5,8 +5,8 @@ costs twice the time of a plain one in the constructor, which is where replays a
 """
 
 import os
-from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -19,3 +19,22 @@ def value(cls: type[T]) -> type[T]:
     if STRICT:
         return dataclass(slots=True, frozen=True)(cls)
     return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+def maker(cls: type[T]) -> type[T]:
+    """A function that makes values of `cls` from all its fields by position, in little more than half the time.
+
+    For the one or two values that a hot path makes. To the type checker it is the class itself.
+    """
+    return cls if STRICT else _maker(cls)
+
+
+def _maker(cls: type[T]) -> type[T]:
+    # Calling a class goes through C and back for `__init__`; CPython runs a plain function's call in place.
+    names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
+    body = "".join(f"    self.{name} = {name}\n" for name in names)
+    source = f"def make({', '.join(names)}):\n    self = new(cls)\n{body}    return self\n"
+    namespace: dict[str, Any] = {"new": object.__new__, "cls": cls}
+    exec(source, namespace)  # noqa: S102 - as dataclasses does it, from the class's own field names
+    made: type[T] = namespace["make"]
+    return made
