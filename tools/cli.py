@@ -28,10 +28,14 @@ class Command:
 
 
 COMMANDS: dict[str, tuple[Command, ...]] = {
-    "Run it": (Command("up", "start the whole backend on this machine; Ctrl-C stops it"),),
+    "Run it": (
+        Command("up", "start the whole backend on this machine; Ctrl-C stops it"),
+        Command("replay", "show a game from its log, trick by trick", "GAME_ID"),
+    ),
     "Work on it": (
         Command("check", "format, lint, types, import contracts, protos, locks; --fix formats", "[--fix]"),
         Command("test", "run the tests; what follows goes to pytest", "[ARGUMENT...]"),
+        Command("bench", "measure against a bare server in the same run; `all` runs every bench", "NAME"),
         Command("gen", "make the stubs in gen/ from protos/ anew"),
     ),
 }
