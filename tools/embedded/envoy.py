@@ -16,6 +16,8 @@ from tools.embedded.part import Part, PartFailed
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "envoy.yaml"
 WORKERS_MAX = 4
+# Those that deploy/envoy.yaml has routes for; one without replicas is answered UNAVAILABLE.
+PUBLIC_SERVICES = ("accounts", "table", "league")
 
 
 class EmbeddedEnvoy(Part):
@@ -28,6 +30,11 @@ class EmbeddedEnvoy(Part):
         super().__init__(self.data_dir / "envoy.log", address.port)
         self.address = address
         self._replicas = replicas
+
+    @property
+    def where(self) -> str:
+        """The public address."""
+        return str(self.address)
 
     def launch(self) -> None:
         """Start the proxy."""
@@ -50,7 +57,7 @@ class EmbeddedEnvoy(Part):
         return next((line for line in lines if "[critical]" in line or "[error]" in line), super()._complaint())
 
     def _configuration(self) -> str:
-        endpoints = {service: json.dumps(_endpoints(replicas)) for service, replicas in self._replicas.items()}
+        endpoints = {service: json.dumps(_endpoints(self._replicas.get(service, ()))) for service in PUBLIC_SERVICES}
         template = Template(CONFIGURATION.read_text())
         return template.substitute(endpoints, host=self.address.host, port=self.address.port)
 

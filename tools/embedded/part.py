@@ -1,9 +1,11 @@
 """What every server that we run as a child has in common: start, readiness, stop, and a sentence when it goes wrong."""
 
 import signal
+import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,15 +26,16 @@ class Part(ABC):
     main thread (see `Child`). A part that has been ready keeps its port for good, so that clients find it again.
     """
 
-    name: ClassVar[str]
+    name: str
     start_seconds: ClassVar[float] = 30.0
     # Signals that end it, each with the time it is given; then it is killed.
     stop_steps: ClassVar[Sequence[tuple[signal.Signals, float]]] = ((signal.SIGTERM, 10.0),)
     # What the log says when the port is taken; empty where the part cannot take another one.
     port_taken_words: ClassVar[bytes] = b""
 
-    def __init__(self, log_path: Path, port: int | None) -> None:
-        self.log_path = log_path
+    def __init__(self, log_path: Path | None, port: int | None) -> None:
+        # Without one, what the process prints is left to the reader of `child.output`.
+        self._log_path = log_path
         self._port = port
         self._port_is_settled = port is not None
         self._child: Child | None = None
@@ -44,6 +47,17 @@ class Part(ABC):
         """The port it listens on, once launched."""
         assert self._port is not None, f"{self.name} was not launched"
         return self._port
+
+    @property
+    def where(self) -> str:
+        """Its address, for people."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_path(self) -> Path:
+        """Where the process logs to."""
+        assert self._log_path is not None, f"{self.name} has no log file"
+        return self._log_path
 
     @property
     def child(self) -> Child:
@@ -103,8 +117,8 @@ class Part(ABC):
         """Run `command` with its output in the log; `launch` ends with this."""
         self._ports_tried += 1
         self._deadline = time.monotonic() + self.start_seconds
-        with fresh_log(self.log_path) as log:
-            self._child = Child(command, death_signal=death_signal, identity=identity, env=env, output=log)
+        with fresh_log(self.log_path) if self._log_path else nullcontext(subprocess.PIPE) as output:
+            self._child = Child(command, death_signal=death_signal, identity=identity, env=env, output=output)
 
     def _may_take_another_port(self) -> bool:
         snatched_away = bool(self.port_taken_words) and self.port_taken_words in self.log_path.read_bytes()
@@ -112,8 +126,10 @@ class Part(ABC):
 
     def _complaint(self) -> str:
         """The line of the log that says what is wrong."""
+        if self._log_path is None:
+            return "see what it printed"
         lines = self.log_path.read_text(errors="replace").strip().splitlines()
         return lines[-1].strip() if lines else "it said nothing"
 
     def _see_log(self) -> str:
-        return f"; its log is {self.log_path}"
+        return f"; its log is {self._log_path}" if self._log_path else ""

@@ -60,6 +60,7 @@ class EmbeddedPostgres(Part):
         self.database = database
         self.passwords = Passwords(self.data_dir / "passwords")
         self._home: Home | None = None
+        self._has_database = False
 
     @property
     def remark(self) -> str:
@@ -72,7 +73,7 @@ class EmbeddedPostgres(Part):
         return self.dsn(ADMIN)
 
     def dsn(self, role: str, database: str | None = None) -> str:
-        """The DSN of a login role, whose password is made on first use (`set_password` gives it to the server)."""
+        """The DSN of a login role; its password is made on first use, and the migrations tell it to the server."""
         password = self.passwords.of(role)
         return f"postgresql://{role}:{password}@127.0.0.1:{self.port}/{database or self.database}"
 
@@ -133,7 +134,9 @@ class EmbeddedPostgres(Part):
             return False
         if len(lines) < 8 or lines[0] != str(self.child.pid) or lines[7].strip() != "ready":
             return False
-        self._make_database()
+        if not self._has_database:
+            self._make_database()
+            self._has_database = True
         return True
 
     def _make_database(self) -> None:

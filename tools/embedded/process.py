@@ -17,18 +17,23 @@ KILL_WAIT_SECONDS = 10.0
 # Below the range that systems give to outgoing connections, so that a server's port is still free when it restarts.
 PORTS = range(10_000, 32_768)
 PORT_PROBES = 200
+# Given to somebody in this process who may not have bound it yet.
+_ports_given: set[int] = set()
 
 
 def free_port() -> int:
     """A port of 127.0.0.1 that is free now; somebody may still be faster, so who finds it taken asks again."""
     for _ in range(PORT_PROBES):
         port = secrets.choice(PORTS)
+        if port in _ports_given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-            return port
+        _ports_given.add(port)
+        return port
     raise OSError("no free port found")
 
 

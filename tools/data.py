@@ -1,0 +1,149 @@
+"""The data folder of `./levata up`, shared by `up`, which fills it, and by the tools that call what `up` runs.
+
+version         the folder's layout, as a number
+lock            held by the `up` that uses the folder
+endpoints.json  where everything listens; there while `up` runs
+tools.token     a service token for the tools (0600)
+keys/           the signing key (0600) and the public keys
+passwords/      of the services' roles in a Postgres of one's own (0600)
+postgres/       cluster/, passwords/ and postgres.log of the embedded server
+nats/           jetstream/, passwords/ and nats.log of the embedded server
+envoy/          envoy.yaml and envoy.log
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+DEFAULT_DATA = Path(__file__).parents[1] / ".levata"
+LAYOUT_VERSION = 1
+
+
+class DataFolderRefused(Exception):
+    """The folder cannot be used; the message is a sentence for the person who named it."""
+
+
+class NotRunning(Exception):
+    """No `up` runs on the folder; the message is a sentence for the person who named it."""
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """Where to call, each as host:port."""
+
+    public: str
+    # By service, each replica's own address: internal services are called here.
+    services: dict[str, list[str]]
+
+
+class DataFolder:
+    """The folder at `path`, which need not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.keys = self.path / "keys"
+        self.passwords = self.path / "passwords"
+        self.postgres = self.path / "postgres"
+        self.nats = self.path / "nats"
+        self.envoy = self.path / "envoy"
+        self._version = self.path / "version"
+        self._lock = self.path / "lock"
+        self._endpoints = self.path / "endpoints.json"
+        self._tools_token = self.path / "tools.token"
+
+    def endpoints(self) -> Endpoints:
+        """Where the `up` on this folder listens; NotRunning if none does."""
+        try:
+            return Endpoints(**json.loads(self._endpoints.read_text()))
+        except FileNotFoundError:
+            raise NotRunning(f"Nothing runs on {self.path}; start it with ./levata up.") from None
+
+    def tools_token(self) -> str:
+        """The tools' service token; NotRunning if there never was an `up` here."""
+        try:
+            return self._tools_token.read_text().strip()
+        except FileNotFoundError:
+            raise NotRunning(f"{self.path} has no token for tools; ./levata up makes it.") from None
+
+    def write_endpoints(self, endpoints: Endpoints) -> None:
+        """Tell the tools where to call."""
+        self._write(self._endpoints, json.dumps(asdict(endpoints), indent=2) + "\n", 0o644)
+
+    def clear_endpoints(self) -> None:
+        """Tell the tools that nothing runs."""
+        self._endpoints.unlink(missing_ok=True)
+
+    def write_tools_token(self, token: str) -> None:
+        """Leave a token that only the folder's owner can read."""
+        self._write(self._tools_token, token + "\n", 0o600)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other `up` out; DataFolderRefused if one is in."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = self._lock.open("a+")
+        except OSError as error:
+            raise DataFolderRefused(f"The data folder {self.path} cannot be used: {error.strerror}.") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                holder = lock.read().strip() or "unknown"
+                raise DataFolderRefused(
+                    f"Levata already runs on {self.path} (process {holder}); stop it, or name another with --data."
+                ) from None
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            # Left by an `up` that was killed.
+            self.clear_endpoints()
+            yield
+
+    def check_version(self) -> None:
+        """Mark a new folder as ours, refuse one of a newer program or of somebody else's."""
+        try:
+            version = self._version.read_text().strip()
+        except FileNotFoundError:
+            self.refuse_foreign()
+            self._write(self._version, f"{LAYOUT_VERSION}\n", 0o644)
+            return
+        if not version.isdecimal() or int(version) > LAYOUT_VERSION:
+            raise DataFolderRefused(
+                f"The data folder {self.path} is of a newer Levata (layout {version}; this one knows "
+                f"{LAYOUT_VERSION}); use that one, or name another folder with --data."
+            )
+
+    def refuse_foreign(self) -> None:
+        """DataFolderRefused if something is in the folder that is not ours."""
+        if self._entries() and not self._version.exists():
+            raise DataFolderRefused(
+                f"{self.path} is not empty and not a data folder of Levata; name another with --data."
+            )
+
+    def wipe(self) -> None:
+        """Delete what is in the folder, while it is held; DataFolderRefused if it is not ours."""
+        self.refuse_foreign()
+        for entry in self._entries():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    def _entries(self) -> list[Path]:
+        return [entry for entry in self.path.iterdir() if entry != self._lock]
+
+    @staticmethod
+    def _write(path: Path, content: str, mode: int) -> None:
+        """Write the file whole or not at all, with `mode` from its first moment."""
+        unfinished = path.with_name(f".{path.name}.new")
+        unfinished.unlink(missing_ok=True)
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+            file.write(content)
+        unfinished.replace(path)

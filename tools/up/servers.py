@@ -1,0 +1,82 @@
+"""The two servers that the services stand on: the embedded ones, or one's own where the environment names them."""
+
+import os
+import socket
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode, urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from tools.data import DataFolder
+from tools.embedded.nats import EmbeddedNats
+from tools.embedded.part import PartFailed
+from tools.embedded.passwords import Passwords
+from tools.embedded.postgres import EmbeddedPostgres
+
+POSTGRES_VARIABLE = "LEVATA_POSTGRES_DSN"
+NATS_VARIABLE = "LEVATA_NATS_URL"
+REACH_SECONDS = 5.0
+NATS_PORT = 4222
+
+
+class OwnPostgres:
+    """The server that LEVATA_POSTGRES_DSN names; it is used, never started or stopped."""
+
+    name = "Postgres"
+
+    def __init__(self, admin_dsn: str, passwords: Passwords) -> None:
+        self.admin_dsn = admin_dsn
+        self.passwords = passwords
+        try:
+            self._parameters = {
+                name: str(value) for name, value in conninfo_to_dict(admin_dsn).items() if value is not None
+            }
+            with psycopg.connect(admin_dsn, connect_timeout=int(REACH_SECONDS)):
+                pass
+        except psycopg.Error as error:
+            raise PartFailed(f"{POSTGRES_VARIABLE} does not work: {' '.join(str(error).split())}") from None
+
+    def dsn(self, role: str) -> str:
+        """The admin's DSN with another role's name and password."""
+        others = {name: value for name, value in self._parameters.items() if name not in ("user", "password")}
+        return f"postgresql://{quote(role)}:{quote(self.passwords.of(role))}@/?{urlencode(others)}"
+
+    @property
+    def where(self) -> str:
+        """Without the password."""
+        host = self._parameters.get("host", "local")
+        return f"{host}:{self._parameters.get('port', 5432)} (your own)"
+
+
+class OwnNats:
+    """The server that LEVATA_NATS_URL names; its operator makes the users, deploy/nats.conf shows them.
+
+    LEVATA_NATS_URL_TABLE and its like name the URL of one service's own user.
+    """
+
+    name = "NATS"
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        target = urlsplit(environment[NATS_VARIABLE])
+        self.where = f"{target.hostname}:{target.port or NATS_PORT} (your own)"
+        try:
+            socket.create_connection((target.hostname or "", target.port or NATS_PORT), REACH_SECONDS).close()
+        except OSError as error:
+            raise PartFailed(f"{NATS_VARIABLE} does not work: {self.where} cannot be reached: {error}.") from None
+
+    def url(self, user: str) -> str:
+        """The user's own URL, or the one that all share."""
+        return self._environment.get(f"{NATS_VARIABLE}_{user.upper()}", self._environment[NATS_VARIABLE])
+
+
+def postgres_for(folder: DataFolder) -> EmbeddedPostgres | OwnPostgres:
+    """The operator's own server if there is one."""
+    own = os.environ.get(POSTGRES_VARIABLE)
+    return OwnPostgres(own, Passwords(folder.passwords)) if own else EmbeddedPostgres(folder.postgres)
+
+
+def nats_for(folder: DataFolder) -> EmbeddedNats | OwnNats:
+    """The operator's own server if there is one."""
+    return OwnNats(os.environ) if os.environ.get(NATS_VARIABLE) else EmbeddedNats(folder.nats)
