@@ -1,0 +1,17 @@
+"""Games told on a terminal, each in its own terms: a game type that has some is one line in `TELLERS`."""
+
+from typing import Final
+
+from tools.recorded import Game
+from tools.telling.exact_bid import ExactBidTeller
+from tools.telling.teller import Teller
+
+TELLERS: Final[dict[str, type[Teller]]] = {
+    "romanian_whist": ExactBidTeller,
+    "oh_hell": ExactBidTeller,
+}
+
+
+def teller(game: Game) -> Teller:
+    """Who tells this game."""
+    return TELLERS.get(game.created.game_type, Teller)(game)
