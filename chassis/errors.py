@@ -23,7 +23,7 @@ class FieldViolation(NamedTuple):
     description: str
 
 
-class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
+class Refused(Exception):
     """A request is refused, and nothing was changed by it."""
 
     def __init__(

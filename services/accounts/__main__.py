@@ -15,7 +15,7 @@ from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.accounts import rpc
 from services.accounts.app import Accounts
-from services.accounts.store import Store
+from services.accounts.store import PostgresStore
 
 # Calls are short here: those that run when the service stops are done long before.
 STOP_SECONDS: Final = 3
@@ -38,7 +38,7 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
     ):
         signer = Signer.from_file(settings.signing_key_file, clock)
         server = Server(Verifier.from_file(settings.jwks_file, clock))
-        rpc.serve(server, Accounts(Store(pool), signer, clock, settings.access_token_seconds))
+        rpc.serve(server, Accounts(PostgresStore(pool), signer, clock, settings.access_token_seconds))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
         port = await server.start(*settings.listen)

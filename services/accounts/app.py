@@ -1,7 +1,8 @@
 """The use cases of the accounts service."""
 
+from enum import Enum, auto
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 import grpc
@@ -10,10 +11,33 @@ from chassis.auth import Signer
 from chassis.clock import Clock
 from chassis.errors import Refused
 from services.accounts.domain import GUEST_NAME_DIGITS, Account, guest_name
-from services.accounts.store import Addition, Store
 
 # Versions of UUIDs that nobody can guess.
 _RANDOM_VERSIONS: Final = (4, 7)
+
+
+class Addition(Enum):
+    """What became of a guest that was to be added."""
+
+    ADDED = auto()
+    NAME_TAKEN = auto()
+    REQUEST_KNOWN = auto()
+
+
+class Store(Protocol):
+    """Where accounts are kept."""
+
+    async def by_id(self, account_id: UUID) -> Account | None:
+        """The account of this id."""
+
+    async def guest_by_request(self, request_hash: bytes) -> Account | None:
+        """The guest that was made for this request."""
+
+    async def add_guest(self, guest: Account, request_hash: bytes) -> Addition:
+        """Keep a guest and its request; changes nothing where the name or the request is known.
+
+        Called by several replicas at once, for the same request too: one alone may succeed.
+        """
 
 
 class AccessToken(NamedTuple):

@@ -1,12 +1,12 @@
 """Accounts in Postgres."""
 
-from enum import Enum, auto
 from typing import Final
 from uuid import UUID
 
 import asyncpg
 
 from chassis.database import Pool, refusing_while_away
+from services.accounts.app import Addition
 from services.accounts.domain import Account
 
 _COLUMNS: Final = "account_id, name, guest"
@@ -27,16 +27,8 @@ _ADD_GUEST: Final = """
 """
 
 
-class Addition(Enum):
-    """What became of a guest that was to be added."""
-
-    ADDED = auto()
-    NAME_TAKEN = auto()
-    REQUEST_KNOWN = auto()
-
-
-class Store:
-    """Reads and adds accounts; Refused while the database is away."""
+class PostgresStore:
+    """The app's `Store` in the service's schema; Refused while the database is away."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

@@ -20,9 +20,9 @@ from chassis.errors import reason_of
 from chassis.rpc import channel, stub
 from chassis.settings import Address
 from services.accounts.__main__ import AccountsSettings, build
-from services.accounts.app import Accounts
+from services.accounts.app import Accounts, Addition
 from services.accounts.domain import GUEST_NAME_DIGITS, Account, guest_name
-from services.accounts.store import Addition, Store
+from services.accounts.store import PostgresStore
 from tests.conftest import Database
 
 ACCOUNTS = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]
@@ -127,7 +127,7 @@ async def test_oneself_needs_a_players_token_of_an_account_that_is_there(address
 
 async def test_a_taken_name_grows_and_a_known_request_adds_nothing(database: Database) -> None:
     async with asyncpg.create_pool(database.dsn("accounts")) as pool:
-        store = Store(pool)
+        store = PostgresStore(pool)
         first, second = (Account(UUID(int=(7 << 76) + n), "Guest-taken", guest=True) for n in (1, 2))
         assert await store.add_guest(first, bytes(32)) is Addition.ADDED
         assert await store.add_guest(second, b"\x01" * 32) is Addition.NAME_TAKEN
@@ -151,7 +151,7 @@ async def test_a_guest_whose_short_name_is_taken_gets_a_longer_one(database: Dat
     async with asyncpg.create_pool(database.dsn("accounts")) as pool:
         clock: Any = SameEnds()
         signer: Any = None
-        accounts = Accounts(Store(pool), signer, clock, 60)
+        accounts = Accounts(PostgresStore(pool), signer, clock, 60)
         guests = [await accounts.create_guest(uuid4()) for _ in range(2)]
     assert [len(guest.name) - len("Guest-") for guest in guests] == list(GUEST_NAME_DIGITS[:2])
     assert guests[1].name.startswith(guests[0].name)
@@ -200,15 +200,7 @@ async def test_the_services_role_can_change_nothing_that_is_there(address: Addre
 async def test_the_process_tells_its_address_and_stops_cleanly(
     database: Database, keys: KeyFiles, signal_number: signal.Signals
 ) -> None:
-    environment = os.environ | {
-        "LEVATA_POSTGRES_DSN": database.dsn("accounts"),
-        "LEVATA_JWKS_FILE": str(keys.jwks),
-        "LEVATA_SIGNING_KEY_FILE": str(keys.signing_key),
-        "LEVATA_LISTEN": "127.0.0.1:0",
-        "LEVATA_METRICS_LISTEN": "127.0.0.1:0",
-        "LEVATA_LOG_FORMAT": "json",
-    }
-    process = await start_process(environment)
+    process = await start_process(environment(database, keys) | {"LEVATA_METRICS_LISTEN": "127.0.0.1:0"})
     assert process.stdout is not None
     entries = [await read_entry(process.stdout)]
     host, _, port = entries[0]["address"].rpartition(":")
@@ -233,10 +225,29 @@ async def test_the_process_says_which_settings_it_misses() -> None:
         assert name in errors.decode()
 
 
-async def start_process(environment: dict[str, str]) -> asyncio.subprocess.Process:
+async def test_the_process_ends_when_its_port_is_taken(address: Address, database: Database, keys: KeyFiles) -> None:
+    process = await start_process(environment(database, keys) | {"LEVATA_LISTEN": str(address)})
+    output, _ = await process.communicate()
+    assert process.returncode == 1
+    [entry] = map(json.loads, output.splitlines()[-1:])
+    assert entry["event"] == "failed"
+    assert str(address) in json.dumps(entry["exception"])
+
+
+def environment(database: Database, keys: KeyFiles) -> dict[str, str]:
+    return os.environ | {
+        "LEVATA_POSTGRES_DSN": database.dsn("accounts"),
+        "LEVATA_JWKS_FILE": str(keys.jwks),
+        "LEVATA_SIGNING_KEY_FILE": str(keys.signing_key),
+        "LEVATA_LISTEN": "127.0.0.1:0",
+        "LEVATA_LOG_FORMAT": "json",
+    }
+
+
+async def start_process(variables: dict[str, str]) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "services.accounts"),
-        env=environment,
+        env=variables,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
