@@ -137,16 +137,13 @@ def _environment() -> dict[str, str]:
 
 
 def _protos_stay_compatible() -> Verdict:
-    archive = subprocess.run(
-        ["git", "archive", BASELINE, "buf.yaml", "protos", "third_party/protos"],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    if archive.returncode != 0:
+    known = subprocess.run(["git", "cat-file", "-e", f"{BASELINE}:protos"], cwd=ROOT, capture_output=True, check=False)
+    if known.returncode != 0:
         return Verdict(True)  # Nothing was published yet that could break.
+    call = ["git", "archive", BASELINE, "buf.yaml", "protos", "third_party/protos"]
+    archive = subprocess.run(call, cwd=ROOT, capture_output=True, check=True).stdout
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
+        with tarfile.open(fileobj=BytesIO(archive)) as files:
             files.extractall(folder, filter="data")
         return _program("buf", "breaking", "--against", folder)
 
