@@ -159,7 +159,7 @@ def _check_names(*names: str) -> None:
             raise ValueError(f"not a plain SQL name: {name!r}")
 
 
-class _Statements:
+class AppendStatements:
     """The SQL of appending a batch."""
 
     def __init__(self, table: str, stream_column: str) -> None:
@@ -202,7 +202,7 @@ class _Statements:
             )
             select stream from appended"""
 
-    async def prepare(self, connection: Connection) -> "_Prepared":
+    async def prepare(self, connection: Connection) -> "Appender":
         """Make a fresh connection ready."""
         try:
             await connection.execute(_SESSION)
@@ -213,7 +213,7 @@ class _Statements:
         except BaseException:
             connection.terminate()
             raise
-        return _Prepared(connection, _Backend(*backend), plain, with_facts)
+        return Appender(connection, _Backend(*backend), plain, with_facts)
 
 
 class _Backend(NamedTuple):
@@ -237,8 +237,8 @@ _SESSION: Final = """
     where current_setting('synchronous_commit') in ('off', 'local')"""
 
 
-class _Prepared:
-    """A connection that is ready to insert batches."""
+class Appender:
+    """A connection that is ready to insert batches; `GroupWriter` has one for each of its workers."""
 
     def __init__(
         self,
@@ -308,7 +308,7 @@ class GroupWriter:
     ) -> None:
         """`connect` is a DSN, or makes a connection. `on_facts` is called after each commit that published facts."""
         self._connect = connect if callable(connect) else partial(_connect, connect)
-        self._statements = _Statements(table, stream_column)
+        self._statements = AppendStatements(table, stream_column)
         self._connections = connections
         self._batch_rows_max = batch_rows_max
         self._waiting_rows_max = waiting_rows_max
@@ -392,7 +392,7 @@ class GroupWriter:
                 self._connected -= 1
                 connection.terminate()
 
-    async def _open(self) -> "_Prepared | None":
+    async def _open(self) -> "Appender | None":
         """A connection; None when there was none until the end. What waits meanwhile does not wait for ever."""
         pause = RECONNECT_SECONDS_MIN
         while True:
@@ -407,7 +407,7 @@ class GroupWriter:
             await asyncio.sleep(pause)
             pause = min(2 * pause, RECONNECT_SECONDS_MAX)
 
-    async def _next_batch(self, connection: "_Prepared") -> list[_Entry]:
+    async def _next_batch(self, connection: "Appender") -> list[_Entry]:
         """Rows of different streams, sorted by stream; none at the end."""
         while True:
             if connection.raw.is_closed():
@@ -435,7 +435,7 @@ class GroupWriter:
         batch.sort(key=_stream_number)
         return batch
 
-    async def _something_happens(self, connection: "_Prepared") -> None:
+    async def _something_happens(self, connection: "Appender") -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(woken)
 
@@ -456,7 +456,7 @@ class GroupWriter:
                 woken.set_result(None)
                 workers -= 1
 
-    async def _write(self, connection: "_Prepared", batch: list[_Entry]) -> None:
+    async def _write(self, connection: "Appender", batch: list[_Entry]) -> None:
         """Insert the batch and answer each of its rows; if that fails, halve it until the bad row stands alone."""
         parts = [batch]
         try:
@@ -528,7 +528,7 @@ class GroupWriter:
                 log.exception("who appended a row failed at the answer", stream=str(row.stream), version=row.version)
 
 
-def _is_trouble(error: Exception, connection: _Prepared) -> bool:
+def _is_trouble(error: Exception, connection: Appender) -> bool:
     # A statement that was not answered in time may be under way for ever.
     return isinstance(error, TimeoutError) or is_trouble(error, connection.raw)
 
