@@ -7,7 +7,6 @@ SUIT_TURNED_DOWN, or CARD_NOT_HELD and MUST_FOLLOW_SUIT. A move that does not be
 of calling, is WRONG_PHASE whoever makes it.
 """
 
-from dataclasses import replace
 from typing import Final, assert_never
 
 from rules.bots import euchre as bots
@@ -52,7 +51,7 @@ from rules.partners import (
     tricks_won,
     winning,
 )
-from rules.values import value
+from rules.values import maker, value
 
 GAME_TYPE: Final = "euchre"
 RULES_VERSION: Final = 1
@@ -82,6 +81,7 @@ _CALLS_BEFORE_STUCK: Final = 2 * SEATS - 1
 class Deal:
     """What stays the same while the cards of a deal are played."""
 
+    sheet: Sheet
     # -1 before the first; once scored a deal stays the current one until the next is dealt.
     number: int
     # Of this deal; once it is scored, of the next.
@@ -98,7 +98,7 @@ class Deal:
 
 @value
 class State:
-    """A game as the server knows it; a played card touches only the fields before `current`."""
+    """A game as the server knows it; a played card touches all but `current`."""
 
     phase: Phase
     turn: Seat
@@ -110,7 +110,6 @@ class State:
     trick: tuple[Card, ...]
     tricks: tuple[Trick, ...]
     current: Deal
-    sheet: Sheet
 
     @property
     def deal(self) -> int:
@@ -125,7 +124,11 @@ class State:
     @property
     def totals(self) -> tuple[int, ...]:
         """Points by seat in the deals scored so far; partners carry the same."""
-        return self.sheet.totals
+        return self.current.sheet.totals
+
+
+_state = maker(State)
+_trick = maker(Trick)
 
 
 def deck(seats: int) -> tuple[Card, ...]:
@@ -141,11 +144,11 @@ def setup(variant: str, seats: int, draws: Draws) -> Setup | Rejection:
 
 def start(setup: Setup) -> State:
     """The state before the first deal."""
-    return _between_deals(_AWAITING_DEAL, Deal(-1, setup.first_dealer), Sheet(setup))
+    return _between_deals(_AWAITING_DEAL, Deal(Sheet(setup), -1, setup.first_dealer))
 
 
-def _between_deals(phase: Phase, deal: Deal, sheet: Sheet) -> State:
-    return State(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), deal, sheet)
+def _between_deals(phase: Phase, deal: Deal) -> State:
+    return State(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), deal)
 
 
 # Commands
@@ -225,7 +228,7 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
         return (moved,)
     # The last card of the deal.
     after = _after_scoring(_after_card(state, move))
-    scored = DealScored(after.deal, after.sheet.scored[-1].points)
+    scored = DealScored(after.deal, after.current.sheet.scored[-1].points)
     if not _is_over(after):
         return moved, scored
     return moved, scored, Finished(standings(after))
@@ -233,12 +236,10 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
 
 def advance(state: State, move: Move) -> State:
     """The state after a legal move and all that follows from it: its `consequences` folded, but never made."""
-    if state.phase is _BIDDING:
-        return _after_call(state, move)
-    if state.phase is _DISCARDING:
-        return _after_discard(state, move - DISCARD)
+    if state.phase is not _PLAYING:
+        return _after_call(state, move) if state.phase is _BIDDING else _after_discard(state, move - DISCARD)
     after = _after_card(state, move)
-    if len(after.tricks) < HAND_SIZE:
+    if after.turn != NO_SEAT:
         return after
     scored = _after_scoring(after)
     return _after_finish(scored) if _is_over(scored) else scored
@@ -266,7 +267,7 @@ def evolve(state: State, event: Event) -> State:
             return _after_dealing(state, event)
         case DealScored():
             after = _after_scoring(state)
-            assert (event.deal, event.points) == (after.deal, after.sheet.scored[-1].points)
+            assert (event.deal, event.points) == (after.deal, after.current.sheet.scored[-1].points)
             return after
         case Finished():
             assert event.standings == standings(state)
@@ -281,12 +282,13 @@ def _after_card(state: State, card: Card) -> State:
     assert deal.hands[state.turn] & held & bit
     trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
     order = state.order
-    if len(trick) < len(order):
-        return State(_PLAYING, order[len(trick)], held ^ bit, order, trick, state.tricks, deal, state.sheet)
+    played = len(trick)
+    if played < len(order):
+        return _state(_PLAYING, order[played], held ^ bit, order, trick, state.tricks, deal)
     winner = order[winning(trick, BEATS[deal.trump])]
-    tricks = (*state.tricks, Trick(order, trick))
+    tricks = (*state.tricks, _trick(order, trick))
     turn = winner if len(tricks) < HAND_SIZE else NO_SEAT
-    return State(_PLAYING, turn, held ^ bit, ORDER[deal.sitting_out][winner], (), tricks, deal, state.sheet)
+    return _state(_PLAYING, turn, held ^ bit, ORDER[deal.sitting_out][winner], (), tricks, deal)
 
 
 def _after_call(state: State, move: Move) -> State:
@@ -295,8 +297,8 @@ def _after_call(state: State, move: Move) -> State:
     seat = state.turn
     calls = (*deal.calls, (seat, move))
     if move == PASS:
-        passed = Deal(deal.number, deal.dealer, deal.hands, deal.upcard, calls)
-        return State(_BIDDING, LEFT_OF[seat], state.held, state.order, (), (), passed, state.sheet)
+        passed = Deal(deal.sheet, deal.number, deal.dealer, deal.hands, deal.upcard, calls)
+        return _state(_BIDDING, LEFT_OF[seat], state.held, state.order, (), (), passed)
 
     ordered = move <= ORDER_UP_ALONE
     alone = move == ORDER_UP_ALONE or move >= NAME_TRUMP_ALONE
@@ -307,21 +309,32 @@ def _after_call(state: State, move: Move) -> State:
         held |= upcard
         hands = (*hands[:dealer], hands[dealer] | upcard, *hands[dealer + 1 :])
     trump = SUIT_OF[deal.upcard] if ordered else (move - NAME_TRUMP) % 4
-    called = Deal(deal.number, dealer, hands, deal.upcard, calls, trump, seat, sitting_out)
+    called = Deal(deal.sheet, deal.number, dealer, hands, deal.upcard, calls, trump, seat, sitting_out)
     # Forehand leads, or the next who does not sit out.
     order = ORDER[sitting_out][ORDER[sitting_out][LEFT_OF[dealer]][0]]
     # A dealer who sits out keeps the upcard in the idle hand.
     if ordered and sitting_out != dealer:
-        return State(_DISCARDING, dealer, held, order, (), (), called, state.sheet)
-    return State(_PLAYING, order[0], held, order, (), (), called, state.sheet)
+        return _state(_DISCARDING, dealer, held, order, (), (), called)
+    return _state(_PLAYING, order[0], held, order, (), (), called)
 
 
 def _after_discard(state: State, card: Card) -> State:
     deal = state.current
     assert state.phase is _DISCARDING
     assert deal.hands[state.turn] & BIT[card]
-    discarded = replace(deal, discarded=card)
-    return State(_PLAYING, state.order[0], state.held ^ BIT[card], state.order, (), (), discarded, state.sheet)
+    discarded = Deal(
+        deal.sheet,
+        deal.number,
+        deal.dealer,
+        deal.hands,
+        deal.upcard,
+        deal.calls,
+        deal.trump,
+        deal.maker,
+        deal.sitting_out,
+        card,
+    )
+    return _state(_PLAYING, state.order[0], state.held ^ BIT[card], state.order, (), (), discarded)
 
 
 def _after_dealing(state: State, dealt: Dealt) -> State:
@@ -329,15 +342,18 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     assert state.phase is _AWAITING_DEAL
     assert (dealt.deal, dealer) == (before.number + 1, before.dealer)
     # Packets of three, then of two.
-    hands = hands_of([pack[3 * i : 3 * i + 3] + pack[12 + 2 * i : 14 + 2 * i] for i in range(SEATS)], dealer)
+    hands = hands_of(
+        (pack[0:3] + pack[12:14], pack[3:6] + pack[14:16], pack[6:9] + pack[16:18], pack[9:12] + pack[18:20]), dealer
+    )
     held = hands[0] | hands[1] | hands[2] | hands[3]
-    deal = Deal(dealt.deal, dealer, hands, upcard=pack[SEATS * HAND_SIZE])
+    deal = Deal(before.sheet, dealt.deal, dealer, hands, upcard=pack[SEATS * HAND_SIZE])
     order = ORDER[NO_SEAT][LEFT_OF[dealer]]
-    return State(_BIDDING, order[0], held, order, (), (), deal, state.sheet)
+    return State(_BIDDING, order[0], held, order, (), (), deal)
 
 
 def _after_scoring(state: State) -> State:
-    deal, sheet = state.current, state.sheet
+    deal = state.current
+    sheet = deal.sheet
     assert len(state.tricks) == HAND_SIZE
     won = tricks_won(state.tricks, state.order[0])
     makers, defenders = deal_score(won[deal.maker] + won[PARTNER[deal.maker]], deal.sitting_out != NO_SEAT)
@@ -351,11 +367,11 @@ def _after_scoring(state: State) -> State:
         trump=deal.trump,
     )
     scored = Sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
-    return _between_deals(_AWAITING_DEAL, Deal(deal.number, LEFT_OF[deal.dealer]), scored)
+    return _between_deals(_AWAITING_DEAL, Deal(scored, deal.number, LEFT_OF[deal.dealer]))
 
 
 def _after_finish(state: State) -> State:
-    return _between_deals(_FINISHED, state.current, state.sheet)
+    return _between_deals(_FINISHED, state.current)
 
 
 def deal_score(makers_tricks: int, alone: bool) -> tuple[int, int]:
@@ -380,7 +396,7 @@ def view(state: State, seat: Seat | None) -> View:
     return View(
         seat=seat,
         seats=SEATS,
-        variant=state.sheet.setup.variant,
+        variant=deal.sheet.setup.variant,
         phase=state.phase,
         deal=deal.number,
         deal_count=0,
@@ -396,8 +412,8 @@ def view(state: State, seat: Seat | None) -> View:
         trick=Trick(state.order[: len(state.trick)], state.trick),
         tricks=state.tricks,
         tricks_won=tricks_won(state.tricks, state.order[0]),
-        totals=state.sheet.totals,
-        scored=state.sheet.scored,
+        totals=deal.sheet.totals,
+        scored=deal.sheet.scored,
         standings=standings(state) if state.phase is _FINISHED else (),
         legal=legal_moves(state) if seat is not None and seat == state.turn else 0,
         maker=None if deal.maker == NO_SEAT else deal.maker,

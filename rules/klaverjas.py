@@ -50,7 +50,7 @@ from rules.partners import (
     tricks_won,
     winning,
 )
-from rules.values import value
+from rules.values import maker, value
 
 GAME_TYPE: Final = "klaverjas"
 RULES_VERSION: Final = 1
@@ -79,6 +79,7 @@ Sides = tuple[int, int]
 class Deal:
     """What stays the same while the cards of a deal are played."""
 
+    sheet: Sheet
     rotterdam: bool
     # -1 before the first; once scored a deal stays the current one until the next is dealt.
     number: int
@@ -93,7 +94,7 @@ class Deal:
 
 @value
 class State:
-    """A game as the server knows it; a played card touches only the fields before `current`."""
+    """A game as the server knows it; a played card touches all but `current`."""
 
     phase: Phase
     turn: Seat
@@ -108,7 +109,6 @@ class State:
     card_points: Sides
     roem: Sides
     current: Deal
-    sheet: Sheet
 
     @property
     def deal(self) -> int:
@@ -123,7 +123,11 @@ class State:
     @property
     def totals(self) -> tuple[int, ...]:
         """Points by seat in the deals scored so far; partners carry the same."""
-        return self.sheet.totals
+        return self.current.sheet.totals
+
+
+_state = maker(State)
+_trick = maker(Trick)
 
 
 @value
@@ -150,12 +154,11 @@ def setup(variant: str, seats: int, draws: Draws) -> Setup | Rejection:
 
 def start(setup: Setup) -> State:
     """The state before the first deal."""
-    deal = Deal(setup.variant == ROTTERDAM, -1, setup.first_dealer)
-    return _between_deals(_AWAITING_DEAL, deal, Sheet(setup))
+    return _between_deals(_AWAITING_DEAL, Deal(Sheet(setup), setup.variant == ROTTERDAM, -1, setup.first_dealer))
 
 
-def _between_deals(phase: Phase, deal: Deal, sheet: Sheet) -> State:
-    return State(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), (0, 0), (0, 0), deal, sheet)
+def _between_deals(phase: Phase, deal: Deal) -> State:
+    return State(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), (0, 0), (0, 0), deal)
 
 
 # Commands
@@ -204,8 +207,10 @@ def _why_illegal(state: State, move: Move) -> Rejection:
     if not BIT[move] & trumps:
         return Rejection.MUST_TRUMP
     # A trump that is too low: where a trump had to be played, or where none had to.
-    had_to_trump = deal.rotterdam or SUIT_OF[trick[0]] == deal.trump or not (
-        winning(trick, BEATS[deal.trump]) == _partner_place(trick) or legal_moves(state) & ~trumps
+    had_to_trump = (
+        deal.rotterdam
+        or SUIT_OF[trick[0]] == deal.trump
+        or not (winning(trick, BEATS[deal.trump]) == _partner_place(trick) or legal_moves(state) & ~trumps)
     )
     return Rejection.MUST_OVERTRUMP if had_to_trump else Rejection.MAY_NOT_UNDERTRUMP
 
@@ -264,7 +269,7 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
         return (moved,)
     # The last card of the deal.
     after = _after_scoring(_after_card(state, move))
-    scored = DealScored(after.deal, after.sheet.scored[-1].points)
+    scored = DealScored(after.deal, after.current.sheet.scored[-1].points)
     if not _is_over(after):
         return moved, scored
     return moved, scored, Finished(standings(after))
@@ -272,10 +277,10 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
 
 def advance(state: State, move: Move) -> State:
     """The state after a legal move and all that follows from it: its `consequences` folded, but never made."""
-    if state.phase is _BIDDING:
+    if state.phase is not _PLAYING:
         return _after_call(state, move)
     after = _after_card(state, move)
-    if after.held:
+    if after.turn != NO_SEAT:
         return after
     scored = _after_scoring(after)
     return _after_finish(scored) if _is_over(scored) else scored
@@ -301,7 +306,7 @@ def evolve(state: State, event: Event) -> State:
             return _after_dealing(state, event)
         case DealScored():
             after = _after_scoring(state)
-            assert (event.deal, event.points) == (after.deal, after.sheet.scored[-1].points)
+            assert (event.deal, event.points) == (after.deal, after.current.sheet.scored[-1].points)
             return after
         case Finished():
             assert event.standings == standings(state)
@@ -317,17 +322,18 @@ def _after_card(state: State, card: Card) -> State:
     held ^= bit
     trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
     order = state.order
-    if len(trick) < SEATS:
-        turn = order[len(trick)]
+    played = len(trick)
+    if played < SEATS:
+        turn = order[played]
         points, roem = state.card_points, state.roem
-        return State(_PLAYING, turn, held, order, trick, state.tricks, points, roem, deal, state.sheet)
+        return _state(_PLAYING, turn, held, order, trick, state.tricks, points, roem, deal)
     trump = deal.trump
     winner = order[winning(trick, BEATS[trump])]
     points = _add(state.card_points, winner, trick_points(trick, trump) + (0 if held else LAST_TRICK_POINTS))
     roem = _add(state.roem, winner, trick_roem(mask(trick), trump))
-    tricks = (*state.tricks, Trick(order, trick))
+    tricks = (*state.tricks, _trick(order, trick))
     turn = winner if held else NO_SEAT
-    return State(_PLAYING, turn, held, ORDER[NO_SEAT][winner], (), tricks, points, roem, deal, state.sheet)
+    return _state(_PLAYING, turn, held, ORDER[NO_SEAT][winner], (), tricks, points, roem, deal)
 
 
 def _add(sides: Sides, seat: Seat, points: int) -> Sides:
@@ -341,11 +347,11 @@ def _after_call(state: State, move: Move) -> State:
     seat = state.turn
     calls = (*deal.calls, (seat, move))
     if move == PASS:
-        phase, turn, trump, maker = _BIDDING, LEFT_OF[seat], NO_TRUMP, NO_SEAT
+        phase, turn, trump, namer = _BIDDING, LEFT_OF[seat], NO_TRUMP, NO_SEAT
     else:
-        phase, turn, trump, maker = _PLAYING, order[0], move - NAME_TRUMP, seat
-    called = Deal(deal.rotterdam, deal.number, deal.dealer, deal.hands, calls, trump, maker)
-    return State(phase, turn, state.held, order, (), (), (0, 0), (0, 0), called, state.sheet)
+        phase, turn, trump, namer = _PLAYING, order[0], move - NAME_TRUMP, seat
+    called = Deal(deal.sheet, deal.rotterdam, deal.number, deal.dealer, deal.hands, calls, trump, namer)
+    return _state(phase, turn, state.held, order, (), (), (0, 0), (0, 0), called)
 
 
 def _after_dealing(state: State, dealt: Dealt) -> State:
@@ -357,13 +363,14 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
         [pack[3 * i : 3 * i + 3] + pack[12 + 2 * i : 14 + 2 * i] + pack[20 + 3 * i : 23 + 3 * i] for i in range(SEATS)],
         dealer,
     )
-    deal = Deal(before.rotterdam, dealt.deal, dealer, hands)
+    deal = Deal(before.sheet, before.rotterdam, dealt.deal, dealer, hands)
     order = ORDER[NO_SEAT][LEFT_OF[dealer]]
-    return State(_BIDDING, order[0], DECK_CARDS, order, (), (), (0, 0), (0, 0), deal, state.sheet)
+    return State(_BIDDING, order[0], DECK_CARDS, order, (), (), (0, 0), (0, 0), deal)
 
 
 def _after_scoring(state: State) -> State:
-    deal, sheet = state.current, state.sheet
+    deal = state.current
+    sheet = deal.sheet
     assert state.phase is _PLAYING
     assert not state.held
     won = tricks_won(state.tricks, state.order[0])
@@ -379,13 +386,12 @@ def _after_scoring(state: State) -> State:
         card_points=by_seat(state.card_points),
         roem=by_seat(state.roem),
     )
-    following = Deal(deal.rotterdam, deal.number, LEFT_OF[deal.dealer])
     scored = Sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
-    return _between_deals(_AWAITING_DEAL, following, scored)
+    return _between_deals(_AWAITING_DEAL, Deal(scored, deal.rotterdam, deal.number, LEFT_OF[deal.dealer]))
 
 
 def _after_finish(state: State) -> State:
-    return _between_deals(_FINISHED, state.current, state.sheet)
+    return _between_deals(_FINISHED, state.current)
 
 
 def deal_score(makers: int, tricks: Sides, card_points: Sides, roem: Sides) -> DealScore:
@@ -401,7 +407,7 @@ def deal_score(makers: int, tricks: Sides, card_points: Sides, roem: Sides) -> D
 
 def standings(state: State) -> tuple[int, ...]:
     """Places by seat, from 1, of a game whose deals are all scored."""
-    assert len(state.sheet.scored) == DEAL_COUNT
+    assert len(state.current.sheet.scored) == DEAL_COUNT
     return places(state.totals)
 
 
@@ -414,7 +420,7 @@ def view(state: State, seat: Seat | None) -> View:
     return View(
         seat=seat,
         seats=SEATS,
-        variant=state.sheet.setup.variant,
+        variant=deal.sheet.setup.variant,
         phase=state.phase,
         deal=deal.number,
         deal_count=DEAL_COUNT,
@@ -429,8 +435,8 @@ def view(state: State, seat: Seat | None) -> View:
         trick=Trick(state.order[: len(state.trick)], state.trick),
         tricks=state.tricks,
         tricks_won=tricks_won(state.tricks, state.order[0]),
-        totals=state.sheet.totals,
-        scored=state.sheet.scored,
+        totals=deal.sheet.totals,
+        scored=deal.sheet.scored,
         standings=standings(state) if state.phase is _FINISHED else (),
         legal=legal_moves(state) if seat is not None and seat == state.turn else 0,
         maker=None if deal.maker == NO_SEAT else deal.maker,

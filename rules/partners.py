@@ -27,6 +27,9 @@ ORDER: Final[tuple[tuple[tuple[Seat, ...], ...], ...]] = tuple(
 )
 
 
+_bit_of = BIT.__getitem__
+
+
 @value
 class Sheet:
     """The score sheet, and what the game was set up with. Totals are by seat."""
@@ -50,7 +53,7 @@ def set_up(
 def hands_of(packets: Sequence[Sequence[Card]], dealer: Seat) -> tuple[Cards, ...]:
     """The hands by seat. `packets` are the cards dealt to each, forehand's first and the dealer's last."""
     # The cards differ, so that their sum is their union.
-    hands = [sum([BIT[card] for card in packet]) for packet in packets]
+    hands = [sum(map(_bit_of, packet)) for packet in packets]
     # Seat 0 is dealt to after the seats from forehand to the last.
     return tuple(hands[3 - dealer :] + hands[: 3 - dealer])
 
@@ -98,9 +101,10 @@ def winning(trick: tuple[Card, ...], beats: Sequence[Cards]) -> int:
 
 def tricks_won(tricks: Sequence[Trick], leader: Seat) -> tuple[int, ...]:
     """How many tricks each seat took: who takes one leads the next, and `leader` is to lead now."""
+    if not tricks:
+        return (0, 0, 0, 0)
     won = [0, 0, 0, 0]
-    if tricks:
-        for trick in tricks[1:]:
-            won[trick.seats[0]] += 1
-        won[leader] += 1
+    won[leader] = 1
+    for trick in tricks[1:]:
+        won[trick.seats[0]] += 1
     return tuple(won)

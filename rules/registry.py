@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from rules import oh_hell, romanian_whist
+from rules import euchre, klaverjas, oh_hell, romanian_whist
 from rules.game import Game
 
 # Every version that a stored game may have been played by; of one type, older versions first.
-GAMES: Final[tuple[Game, ...]] = (romanian_whist.GAME, oh_hell.GAME)
+GAMES: Final[tuple[Game, ...]] = (romanian_whist.GAME, euchre.GAME, oh_hell.GAME, klaverjas.GAME)
 
 _NEWEST: Final = {game.game_type: game for game in GAMES}
 _BY_VERSION: Final = {(game.game_type, game.rules_version): game for game in GAMES}

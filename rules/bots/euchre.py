@@ -6,7 +6,7 @@ No sampling, no chance. It knows its view and the deck, and never looks at the g
 from typing import Final
 
 from rules.cards import BIT, SUIT_OF, Card, Cards, Suit, mask, members
-from rules.euchre_cards import BEATS, DECK_CARDS, RANKINGS, SAME_COLOUR, SAME_SUIT, TRUMPS
+from rules.euchre_cards import BEATS, DECK_CARDS, RANKINGS, SAME_SUIT, TRUMPS
 from rules.game import Phase, View
 from rules.moves import DISCARD, NAME_TRUMP, NAME_TRUMP_ALONE, ORDER_UP, ORDER_UP_ALONE, PASS, Move
 from rules.partners import PARTNER, SIDE_OF, winning

@@ -6,10 +6,10 @@ No sampling, no chance. It knows its view and the deck, and never looks at the g
 from typing import Final
 
 from rules.cards import BIT, SUIT_CARDS, SUIT_OF, Card, Cards, Suit, mask, members
-from rules.game import Phase, Seat, View
+from rules.game import Phase, View
 from rules.klaverjas_cards import BEATS, DECK_CARDS, POINTS, trick_roem
 from rules.moves import NAME_TRUMP, PASS, Move
-from rules.partners import PARTNER, SIDE_OF, winning
+from rules.partners import SIDE_OF, winning
 
 VERSION: Final = 1
 
@@ -79,6 +79,8 @@ def _card(view: View) -> Card:
 KEEP_TRUMP = 8.0
 KEEP_BOSS = 6.0
 KEEP_POINTS = 0.5
+
+
 def _keep(card: Card, unseen: Cards, view: View, trump: Suit) -> float:
     keep = 0.0
     if SUIT_OF[card] == trump:
