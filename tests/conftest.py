@@ -5,7 +5,8 @@ Servers start when the first test wants them, and die with the test process howe
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +14,14 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from chassis.auth import KeyFiles, make_keys
+from chassis.auth import KeyFiles, Signer, make_keys
 from chassis.schema import begin_incarnation
+from chassis.settings import Address
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
+from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
+from tools.up.service import ServiceProcess, Surroundings
 
 TEMPLATE = "levata_template"
 
@@ -103,6 +107,57 @@ def module_database(make_database: Callable[[], Database]) -> Database:
 def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
     """A signing key and its public key set."""
     return make_keys(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture
+def start_service(
+    database: Database, nats: EmbeddedNats, keys: KeyFiles, tmp_path: Path
+) -> Iterator[Callable[..., ServiceProcess]]:
+    """Start a service as a process of its own, as `up` does, and wait until it serves: `start_service("table")`.
+
+    It logs to `<name>.log` in the test's folder and is stopped at the test's end, if it still runs.
+    """
+    with _starting_services(database, nats, keys, tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_start_service(
+    module_database: Database, nats: EmbeddedNats, keys: KeyFiles, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., ServiceProcess]]:
+    """The same over the module's database, for services that a module's tests share."""
+    with _starting_services(module_database, nats, keys, tmp_path_factory.mktemp("services")) as start:
+        yield start
+
+
+@contextmanager
+def _starting_services(
+    database: Database, nats: EmbeddedNats, keys: KeyFiles, folder: Path
+) -> Iterator[Callable[..., ServiceProcess]]:
+    started: list[ServiceProcess] = []
+    signer = Signer.from_file(keys.signing_key)
+
+    def start(service: str, *, name: str = "", peers: Mapping[str, Sequence[Address]] | None = None) -> ServiceProcess:
+        surroundings = Surroundings(
+            postgres_dsn=database.dsn(service),
+            nats_url=nats.url(service),
+            jwks_file=keys.jwks,
+            service_token=signer.service_token(service, 3600),
+            peers=peers or {},
+            signing_key_file=keys.signing_key,
+        )
+        name = name or service
+        address = Address("127.0.0.1", free_port())
+        process = ServiceProcess(service, address, surroundings, name=name, log_path=folder / f"{name}.log")
+        started.append(process)
+        process.start()
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in reversed(started):
+            process.stop()
 
 
 def _run_as_admin(server: EmbeddedPostgres, statement: sql.Composed) -> None:
