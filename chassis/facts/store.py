@@ -90,7 +90,7 @@ async def publish(session: Session, facts: Sequence[NewFact]) -> int:
 class FactLog:
     """Reads the facts of the schema that the pool's role works in."""
 
-    def __init__(self, pool: Pool | Session) -> None:
+    def __init__(self, pool: "Pool | Session") -> None:
         self._pool = pool
 
     async def head(self) -> Head:
