@@ -374,13 +374,7 @@ def _bids_by_seat(state: State) -> tuple[int, ...]:
 
 
 def _tricks_won(state: State) -> tuple[int, ...]:
-    seats = state.current.seats
-    if not state.tricks:
-        return (0,) * seats
-    # The winner of a trick leads the next, which may be the open one.
-    winners = [trick.seats[0] for trick in state.tricks[1:]]
-    winners.append((state.turn - len(state.trick)) % seats)
-    return tuple(map(winners.count, range(seats)))
+    return tuple(map(state.winners.count, range(state.current.seats)))
 
 
 def standings(state: State) -> tuple[int, ...]:
