@@ -133,6 +133,15 @@ class State:
         """Points by seat in the deals scored so far."""
         return self.current.sheet.totals
 
+    @property
+    def winners(self) -> tuple[Seat, ...]:
+        """Who took each trick of the current deal so far, until the deal is scored."""
+        if not self.tricks:
+            return ()
+        # The winner of a trick leads the next, which may be the open one.
+        leader = (self.turn - len(self.trick)) % self.current.seats
+        return (*[trick.seats[0] for trick in self.tricks[1:]], leader)
+
 
 _state = maker(State)
 _trick = maker(Trick)
