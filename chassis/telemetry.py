@@ -36,10 +36,16 @@ def configure_logging(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     finish: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    # Tracebacks without local variables, which hold passwords, tokens and hands.
     if log_format == "json":
-        finish += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        finish += [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
     else:
-        finish.append(structlog.dev.ConsoleRenderer(colors=out.isatty(), pad_event_to=0))
+        finish.append(
+            structlog.dev.ConsoleRenderer(
+                colors=out.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+            )
+        )
 
     structlog.configure(
         processors=[
