@@ -5,10 +5,10 @@ that a test can find the very situation that it is about, and see what a call ha
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from uuid import UUID, uuid4
 
 import grpc
@@ -45,14 +45,14 @@ class Service:
 
     address: str
     signer: Signer
-    channels: dict[str, grpc.aio.Channel] = field(default_factory=dict)
+    _channels: dict[str | None, grpc.aio.Channel] = field(default_factory=dict)
+    _tokens: dict[str, str] = field(default_factory=dict)
 
     def channel(self, token: str | None) -> grpc.aio.Channel:
         """A channel whose calls carry this token; closed with the service."""
-        name = token or ""
-        if name not in self.channels:
-            self.channels[name] = channel(self.address, token)
-        return self.channels[name]
+        if token not in self._channels:
+            self._channels[token] = channel(self.address, token)
+        return self._channels[token]
 
     def player_token(self, account: str) -> str:
         """The same token for each call of an account, so that they share a channel."""
@@ -60,7 +60,11 @@ class Service:
 
     def table(self, account: str) -> Any:
         """The public API as a player."""
-        return stub(self.channel(self.player_token(account)), _TABLE)
+        return self.with_token(self.player_token(account))
+
+    def with_token(self, token: str | None) -> Any:
+        """The public API as whoever this token names."""
+        return stub(self.channel(token), _TABLE)
 
     @property
     def games(self) -> Any:
@@ -75,12 +79,9 @@ class Service:
         )
         return start(table_pb2.WatchRequest(game_id=game_id, after_version=after_version))
 
-    def __post_init__(self) -> None:
-        self._tokens: dict[str, str] = {}
-
     async def close(self) -> None:
         """Close all channels."""
-        for each in self.channels.values():
+        for each in self._channels.values():
             await each.close()
 
 
@@ -270,13 +271,11 @@ class PlayStream:
         )
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """How a call was refused."""
 
     reason: str | None
     code: grpc.StatusCode
-    metadata: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def refusal_of(error: grpc.aio.AioRpcError) -> Refusal:
