@@ -50,7 +50,7 @@ create trigger guard before update on fact_head for each row execute function gu
 create trigger keep before delete on fact_head for each row execute function refuse_change();
 create trigger keep_all before truncate on fact_head for each statement execute function refuse_change();
 
--- A fact is inserted by the transaction that moved the head to it, or not at all.
+-- Facts follow the last one, and are inserted by the transaction that moved the head to them.
 create function guard_facts() returns trigger
 language plpgsql
 set search_path from current
@@ -64,14 +64,32 @@ begin
     if amount = 0 then
         return null;
     end if;
-    if last_no - first_no + 1 <> amount or not exists (select from fact_head where last = last_no) then
-        raise exception 'facts % to % are not at the head', first_no, last_no using errcode = 'restrict_violation';
+    if last_no - first_no + 1 <> amount
+        or not exists (select from fact_head where last = last_no)
+        or not (first_no = 1 or exists (select from facts where fact_no = first_no - 1))
+    then
+        raise exception 'facts % to % are not the next', first_no, last_no using errcode = 'restrict_violation';
     end if;
     return null;
 end
 $$;
 create trigger guard after insert on facts
     referencing new table as inserted for each statement execute function guard_facts();
+-- And the head is moved to a fact by the transaction that inserts it: looked at when that commits.
+create function guard_fact_head_kept() returns trigger
+language plpgsql
+set search_path from current
+as $$
+begin
+    if not exists (select from facts where fact_no = new.last) then
+        raise exception 'the fact head moved to %, where there is no fact', new.last using errcode = 'restrict_violation';
+    end if;
+    return null;
+end
+$$;
+create constraint trigger kept after update on fact_head deferrable initially deferred
+    for each row when (new.last <> old.last) execute function guard_fact_head_kept();
+
 create trigger keep before update or delete on facts for each row execute function refuse_change();
 create trigger keep_all before truncate on facts for each statement execute function refuse_change();
 
