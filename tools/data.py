@@ -15,13 +15,19 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 DEFAULT_DATA = Path(__file__).parents[1] / ".levata"
 LAYOUT_VERSION = 1
+# A tool that looks whether somebody runs holds the lock for a moment, and an `up` that was killed as long as it takes
+# the kernel to bury it.
+LOCK_ATTEMPTS = 10
+LOCK_RETRY_SECONDS = 0.05
 
 
 class DataFolderRefused(Exception):
@@ -59,6 +65,9 @@ class DataFolder:
     def endpoints(self) -> Endpoints:
         """Where the `up` on this folder listens; NotRunning if none does."""
         try:
+            # Of an `up` that was killed, the file is still there and the lock is not.
+            if not self._is_held():
+                raise FileNotFoundError
             return Endpoints(**json.loads(self._endpoints.read_text()))
         except FileNotFoundError:
             raise NotRunning(f"Nothing runs on {self.path}; start it with ./levata up.") from None
@@ -91,14 +100,12 @@ class DataFolder:
         except OSError as error:
             raise DataFolderRefused(f"The data folder {self.path} cannot be used: {error.strerror}.") from None
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked(lock, fcntl.LOCK_EX, LOCK_ATTEMPTS):
                 lock.seek(0)
                 holder = lock.read().strip() or "unknown"
                 raise DataFolderRefused(
                     f"Levata already runs on {self.path} (process {holder}); stop it, or name another with --data."
-                ) from None
+                )
             lock.truncate(0)
             lock.write(f"{os.getpid()}\n")
             lock.flush()
@@ -136,6 +143,10 @@ class DataFolder:
             else:
                 entry.unlink()
 
+    def _is_held(self) -> bool:
+        with self._lock.open() as lock:
+            return not _locked(lock, fcntl.LOCK_SH, attempts=1)
+
     def _entries(self) -> list[Path]:
         return [entry for entry in self.path.iterdir() if entry != self._lock]
 
@@ -147,3 +158,16 @@ class DataFolder:
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(content)
         unfinished.replace(path)
+
+
+def _locked(file: TextIO, kind: int, attempts: int) -> bool:
+    """Whether the lock could be had."""
+    for attempt in range(attempts):
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 < attempts:
+                time.sleep(LOCK_RETRY_SECONDS)
+        else:
+            return True
+    return False

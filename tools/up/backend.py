@@ -97,12 +97,13 @@ class Backend:
     async def _bring_up(self, parts: Iterable[Part]) -> None:
         """Start parts that do not need each other, and look after them from then on."""
         parts = list(parts)
-        began = time.monotonic()
         with self._screen.starting(" and ".join(part.name for part in parts)):
+            began = {}
             for part in parts:
+                began[part] = time.monotonic()
                 self._parts.append(part)
                 self._launch(part)
-            await asyncio.gather(*(self._announce(part, began) for part in parts))
+            await asyncio.gather(*(self._announce(part, began[part]) for part in parts))
 
     async def _announce(self, part: Part, began: float) -> None:
         await self._until_ready(part)

@@ -39,8 +39,10 @@ class OwnPostgres:
 
     def dsn(self, role: str) -> str:
         """The admin's DSN with another role's name and password."""
-        others = {name: value for name, value in self._parameters.items() if name not in ("user", "password")}
-        return f"postgresql://{quote(role)}:{quote(self.passwords.of(role))}@/?{urlencode(others)}"
+        others = {name: value for name, value in self._parameters.items() if name not in ("user", "password", "dbname")}
+        # As libpq has it: without a name, the database is called as the user.
+        database = self._parameters.get("dbname") or self._parameters.get("user", "")
+        return f"postgresql://{quote(role)}:{quote(self.passwords.of(role))}@/{quote(database)}?{urlencode(others)}"
 
     @property
     def where(self) -> str:

@@ -38,6 +38,7 @@ KINDS = {
     for kind in (
         Kind("accounts", signs_tokens=True),
         Kind("table", single_because="games cannot be handed over between replicas yet"),
+        Kind("league"),
     )
 }
 
