@@ -25,9 +25,9 @@ from rules.game import NO_SEAT
 from rules.moves import Move
 from services.table import domain
 from services.table.__main__ import build
-from services.table.codec import decode
+from services.table.store.codec import decode
 from services.table.domain import Table
-from services.table.messages import move_message
+from services.table.rpc.messages import move_message
 from tests.conftest import Database
 
 SEAT_ACCOUNTS = [str(UUID(int=n + 1, version=4)) for n in range(6)]
@@ -71,6 +71,10 @@ class Service:
         """The internal API as a service."""
         token = self._tokens.setdefault("", self.signer.service_token("test", 3600))
         return stub(self.channel(token), _GAMES)
+
+    def games_as_player(self, account: str) -> Any:
+        """The internal API as a player, who may not call it."""
+        return stub(self.channel(self.player_token(account)), _GAMES)
 
     def raw_watch(self, account: str, game_id: str, after_version: int = 0) -> Any:
         """A Watch stream that yields the bytes of its messages."""

@@ -13,10 +13,11 @@ from chassis.process import run
 from chassis.rpc import Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
-from services.table import rpc
-from services.table.app import Tables
-from services.table.host import Host
-from services.table.store import Store
+from services.table.app.host import Host
+from services.table.app.tables import Tables
+from services.table.rpc import api, messages
+from services.table.store.database import Store
+from services.table.store.log import GameLog
 
 # Streams have been told to resume before; what is left is unary calls.
 STOP_SECONDS: Final = 3
@@ -30,10 +31,10 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         Clock.following(pool) as clock,
         GroupWriter(settings.postgres_dsn) as writer,
     ):
-        store, reader = Store(pool), LogReader(pool)
-        host = Host(store, reader, writer, clock)
+        store, game_log = Store(pool), GameLog(writer, LogReader(pool))
+        host = Host(store, game_log, messages, clock)
         server = Server(Verifier.from_file(settings.jwks_file, clock))
-        rpc.serve(server, Tables(store, reader, host))
+        api.serve(server, Tables(store, game_log, host))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
         port = await server.start(*settings.listen)

@@ -20,7 +20,14 @@ from rules.values import value
 
 T = TypeVar("T")
 
+# Whose view of a game: a seat's number, or one of these. The open view, with all hands, is of finished games only.
+Viewer = int
+SPECTATOR: Final = -1
+OPEN: Final = -2
+
 EXPIRIES_UNTIL_AWAY: Final = 2
+# A replica that has not been seen for so long has lost its games to whoever claims them.
+HOST_SILENT_SECONDS: Final = 3
 
 
 class Mode(IntEnum):

@@ -17,7 +17,7 @@ def test_the_first_command_makes_the_clone_ready_and_leaves_it_clean(clone: Path
 
     # What a service imports is there, and what only developers need is not.
     python = clone / ".venv" / "bin" / "python"
-    imports = "import chassis.rpc, rules.registry, services.table.rpc"
+    imports = "import chassis.rpc, rules.registry, services.table.rpc.api"
     subprocess.run([python, "-c", imports], cwd=tmp_path, check=True)
     assert subprocess.run([python, "-c", "import mypy"], capture_output=True).returncode != 0
 

@@ -12,9 +12,9 @@ from rules.cards import members
 from rules.chance import Chance, game_seed
 from rules.game import Rejection
 from services.table import domain
-from services.table.codec import decode, encode
-from services.table.domain import Clock, Decider, Mode, Occupant, Secret, Step, Table
-from services.table.messages import OPEN, SPECTATOR, CommitMessages, snapshot
+from services.table.domain import OPEN, SPECTATOR, Clock, Decider, Mode, Occupant, Secret, Step, Table
+from services.table.rpc.messages import CommitMessages, snapshot
+from services.table.store.codec import decode, encode
 
 GAME_ID = UUID("00000000-0000-7000-8000-000000000001").bytes
 VARIANTS = [

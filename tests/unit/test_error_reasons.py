@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rules.game import Rejection
-from services.table import errors
+from services.table.app import errors
 
 ROOT = Path(__file__).parents[2]
 

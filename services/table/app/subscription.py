@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from services.table.messages import Viewer, closing
+from services.table.domain import Viewer
 
 # A viewer with so many unsent messages is cut off and may resume; a deal of six is some 60 messages.
 QUEUE_MAX: Final = 256
@@ -14,10 +14,12 @@ QUEUE_MAX: Final = 256
 class Subscription:
     """Messages for one stream, in order. `push` is for the game, `pump` for the stream's handler."""
 
-    __slots__ = ("_done", "_messages", "_waiter", "pushed_at", "version", "viewer")
+    __slots__ = ("_cut_off", "_done", "_messages", "_waiter", "pushed_at", "version", "viewer")
 
-    def __init__(self, viewer: Viewer, version: int) -> None:
+    def __init__(self, viewer: Viewer, version: int, cut_off: bytes) -> None:
+        """`cut_off` is the last message to a viewer that lags too far."""
         self.viewer = viewer
+        self._cut_off = cut_off
         # The version that the viewer will have seen once the queue is sent.
         self.version = version
         # Loop time of the last push; heartbeats fill silences.
@@ -32,7 +34,7 @@ class Subscription:
             return
         if len(self._messages) >= QUEUE_MAX:
             self._messages.clear()
-            self.end(closing("LAGGING", 0))
+            self.end(self._cut_off)
             return
         self.pushed_at = now
         self._messages.append(message)

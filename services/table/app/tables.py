@@ -7,21 +7,19 @@ from uuid import UUID
 
 import grpc
 
-from chassis.database import refusing_while_away
 from chassis.errors import Refused
-from chassis.log import Append, AppendResult, LogReader, Row, chain_start, next_chain
+from chassis.log import AppendResult
 from rules import registry
 from rules.chance import Chance, commitment, game_seed
 from rules.game import Rejection
 from rules.values import value
-from services.table import domain, errors
-from services.table.codec import decode, encode
+from services.table import domain
+from services.table.app import errors
+from services.table.app.host import Host
+from services.table.app.ports import CommandName, GameLog, Loaded, PreparedGame, Store
+from services.table.app.running import Done, Outcome, PlayerCommand, RunningGame, late_answer
+from services.table.app.subscription import Subscription
 from services.table.domain import Clock, Created, Finished, Kind, Mode, Occupant, Secret, Table
-from services.table.facts import facts_of
-from services.table.host import Host
-from services.table.running import Done, Loaded, Outcome, PlayerCommand, RunningGame, late_answer
-from services.table.store import PreparedGame, Store
-from services.table.subscription import Subscription
 
 LIST_PAGE: Final = 50
 REPLAY_PAGE: Final = 200
@@ -61,9 +59,9 @@ class Summary(NamedTuple):
 class Tables:
     """The use cases, one method each."""
 
-    def __init__(self, store: Store, reader: LogReader, host: Host) -> None:
+    def __init__(self, store: Store, log: GameLog, host: Host) -> None:
         self._store = store
-        self._reader = reader
+        self._log = log
         self.host = host
 
     async def prepare(self, request_id: UUID, game_type: str, variant: str, seats: int, mode: Mode) -> PreparedGame:
@@ -103,21 +101,22 @@ class Tables:
         await self._store.host_new_game(
             new.game_id, self.host.id, [UUID(seat.account) for seat in new.seats if seat.account]
         )
-        row = _first_row(new.game_id, commit, step.table, new.content_hash)
-        result = await self.host.writer.append(row)
+        # The command that creates a game is named by the game itself.
+        command = CommandName(new.game_id, new.content_hash)
+        result, chain = await self._log.append_first(new.game_id, commit, step.table, command)
         if result is AppendResult.COMMITTED:
-            self.host.add_new(new.game_id, Loaded(step.table, row.chain))
+            self.host.add_new(new.game_id, Loaded(step.table, chain))
             return commit.version
         return await self._created_before(new)
 
     async def _created_before(self, new: NewGame) -> int:
         """The first version is taken, or its append's outcome is unknown: the log decides."""
-        first = await self._first(new.game_id)
+        first = await self._log.first(new.game_id)
         if first is None:
             raise errors.unavailable()
         if not first.kinds & Kind.CREATED:
             raise errors.refused("GAME_CANCELLED", grpc.StatusCode.FAILED_PRECONDITION, "This id was cancelled.")
-        if first.input_hash != new.content_hash:
+        if first.content_hash != new.content_hash:
             raise errors.refused(
                 "GAME_ALREADY_CREATED", grpc.StatusCode.ALREADY_EXISTS, "The game was created with other content."
             )
@@ -131,11 +130,11 @@ class Tables:
         if await self._store.prepared(game_id) is None:
             raise errors.game_not_found()
         commit = domain.cancellation(game_id.bytes, "cancelled before it began", self.host.clock.now_us())
-        result = await self.host.writer.append(_first_row(game_id, commit, None, None))
+        result, _ = await self._log.append_first(game_id, commit, None, None)
         if result is AppendResult.COMMITTED:
             await self._store.mark_over(game_id)
             return Kind.CANCELLED
-        first = await self._first(game_id)
+        first = await self._log.first(game_id)
         if first is None:
             raise errors.unavailable()
         return Kind.CREATED if first.kinds & Kind.CREATED else Kind.CANCELLED
@@ -169,7 +168,7 @@ class Tables:
             return errors.not_seated(), False
         if command.at_version > table.version:
             return errors.future_version(table.version), False
-        return late_answer(table, command, await self.host.applied(game_id, command.key()))
+        return late_answer(table, command, await self._log.applied(game_id, command.name().key))
 
     async def find(self, game_id: UUID) -> RunningGame | Table:
         """A running game, or a finished one as the log has it. Refused when there is none, or nobody hosts it yet."""
@@ -193,17 +192,15 @@ class Tables:
         version = 0
         while up_to is None or version < up_to:
             limit = REPLAY_PAGE if up_to is None else min(REPLAY_PAGE, up_to - version)
-            with refusing_while_away():
-                rows = await self._reader.read(game_id, version, limit)
-            for row in rows:
-                commit = decode(row.version, row.payload, game_id.bytes)
+            page = await self._log.read(game_id, version, limit)
+            for commit, chain in page:
                 if table is None and not isinstance(commit.events[0], Created):
                     return
                 after = domain.apply(table, commit)
-                yield Replayed(table, commit, after, row.chain)
+                yield Replayed(table, commit, after, chain)
                 table = after
-                version = row.version
-            if len(rows) < limit:
+                version = commit.version
+            if len(page) < limit:
                 return
 
     async def list_games(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> Sequence[Summary]:
@@ -212,23 +209,13 @@ class Tables:
         return [await self._summary(game_id) for game_id in games]
 
     async def _summary(self, game_id: UUID) -> Summary:
-        first = await self._first(game_id)
-        with refusing_while_away():
-            last = await self._reader.head(game_id)
-        assert first is not None and last is not None
-        opening = decode(first.version, first.payload, game_id.bytes)
+        first, last = await self._log.read(game_id, 0, 1), await self._log.head(game_id)
+        assert first and last is not None
+        opening = first[0].commit
         created = opening.events[0]
         assert isinstance(created, Created)
-        finished = None
-        if last.kinds & Kind.FINISHED:
-            events = decode(last.version, last.payload, game_id.bytes).events
-            finished = next(event for event in events if isinstance(event, Finished))
-        return Summary(game_id, created, opening.decided_at_us, last.version, finished)
-
-    async def _first(self, game_id: UUID) -> Row | None:
-        with refusing_while_away():
-            rows = await self._reader.read(game_id, 0, 1)
-        return rows[0] if rows else None
+        finished = next((event for event in last.commit.events if isinstance(event, Finished)), None)
+        return Summary(game_id, created, opening.decided_at_us, last.commit.version, finished)
 
 
 def _check_seats(prepared: PreparedGame, seats: Sequence[Occupant]) -> None:
@@ -264,17 +251,6 @@ def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> do
         host=host,
         now_us=now_us,
     )
-
-
-def _first_row(game_id: UUID, commit: domain.Commit, after: Table | None, content_hash: bytes | None) -> Append:
-    kinds = int(domain.kinds_of(commit))
-    payload = encode(commit)
-    previous = chain_start(game_id)
-    chain = next_chain(previous, commit.version, kinds, payload)
-    facts = facts_of(game_id.bytes, None, commit, after)
-    # The command that creates a game is named by the game itself.
-    command = None if content_hash is None else game_id
-    return Append(game_id, commit.version, kinds, payload, previous, chain, command, content_hash, facts)
 
 
 def not_shown_yet() -> Refused:

@@ -28,6 +28,8 @@ from rules.moves import (
     name_trump,
 )
 from services.table.domain import (
+    OPEN,
+    SPECTATOR,
     Cancelled,
     ClockResumed,
     Commit,
@@ -39,12 +41,8 @@ from services.table.domain import (
     Occupant,
     SeatChanged,
     Table,
+    Viewer,
 )
-
-# Viewers other than a seat's number: who watches without a seat, and who replays a finished game with all hands shown.
-SPECTATOR: Final = -1
-OPEN: Final = -2
-Viewer = int
 
 
 def _move_message(move: Move) -> play_pb2.Move | None:
@@ -247,6 +245,9 @@ def snapshot(table: Table, viewer: Viewer) -> bytes:
         if viewer == table.turn:
             body = _field(table_pb2.Snapshot.DECISION_FIELD_NUMBER, _own_decision(table))
     return _field(_SNAPSHOT, message.SerializeToString() + body)
+
+
+commit_messages: Final = CommitMessages
 
 
 def heartbeat(version: int) -> bytes:

@@ -1,21 +1,22 @@
 """What the table service publishes of a commit: the facts that other services need, without seeds and hands."""
 
+from uuid import UUID
+
 from levata.table.v1 import facts_pb2, table_pb2
 
 from chassis.log import NewFact
-from services.table.codec import fact_seat, fact_seat_result
 from services.table.domain import Cancelled, Commit, Created, DealScored, Finished, Kind, SeatChanged, Table
-from services.table.messages import game_id_text
+from services.table.store.codec import fact_seat, fact_seat_result
 
 SUBJECT = "levata.games.{kind}.{game_id}"
 PUBLISHED = Kind.CREATED | Kind.DEAL_SCORED | Kind.SEAT_CHANGED | Kind.FINISHED | Kind.CANCELLED
 
 
-def facts_of(game_id: bytes, before: Table | None, commit: Commit, after: Table | None) -> tuple[NewFact, ...]:
+def facts_of(game_id: UUID, before: Table | None, commit: Commit, after: Table | None) -> tuple[NewFact, ...]:
     """The facts of a commit, in order."""
     facts = []
     for event in commit.events:
-        fact = facts_pb2.GameFact(game_id=game_id_text(game_id), version=commit.version)
+        fact = facts_pb2.GameFact(game_id=str(game_id), version=commit.version)
         match event:
             case Created():
                 _write_created(fact.created, event)

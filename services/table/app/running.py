@@ -18,15 +18,14 @@ import structlog
 
 from chassis.clock import Clock
 from chassis.errors import Refused
-from chassis.log import Append, AppendResult, GroupWriter, next_chain
+from chassis.log import AppendResult
 from rules.game import NO_SEAT, Rejection
 from rules.moves import Move
-from services.table import domain, errors
-from services.table.codec import encode
-from services.table.domain import Decider, Step, Table, kinds_of
-from services.table.facts import PUBLISHED, facts_of
-from services.table.messages import CommitMessages, Viewer, closing, heartbeat
-from services.table.subscription import Subscription
+from services.table import domain
+from services.table.app import errors
+from services.table.app.ports import Applied, CommandName, CommitMessages, GameLog, Loaded, Messages
+from services.table.app.subscription import Subscription
+from services.table.domain import Decider, Step, Table, Viewer
 
 log = structlog.get_logger(__name__)
 
@@ -44,27 +43,11 @@ class PlayerCommand(NamedTuple):
     at_version: int
     move: Move
 
-    def key(self) -> UUID:
-        """The command's name in the log: command ids are per player, so that no player can use up another's."""
-        return UUID(bytes=sha256(f"{self.account}/{self.command_id}".encode()).digest()[:16])
-
-    def content_hash(self) -> bytes:
-        """What tells a repetition from another command under the same id."""
-        return sha256(b"%d/%d" % (self.at_version, self.move)).digest()[:16]
-
-
-class Loaded(NamedTuple):
-    """A game as the log has it."""
-
-    table: Table
-    chain: bytes
-
-
-class Applied(NamedTuple):
-    """A command found in the log."""
-
-    version: int
-    content_hash: bytes
+    def name(self) -> CommandName:
+        """What the log knows the command by. Ids are per player, so that no player can use up another's."""
+        key = sha256(f"{self.account}/{self.command_id}".encode()).digest()[:16]
+        content = sha256(b"%d/%d" % (self.at_version, self.move)).digest()[:16]
+        return CommandName(UUID(bytes=key), content)
 
 
 Outcome = int | Refused
@@ -76,7 +59,8 @@ class Surroundings(Protocol):
     """What a running game needs of its host."""
 
     host_id: str
-    writer: GroupWriter
+    log: GameLog
+    messages: Messages
     clock: Clock
 
     async def load(self, game_id: UUID) -> Loaded | None:
@@ -85,10 +69,6 @@ class Surroundings(Protocol):
 
     async def still_owns(self, game_id: UUID, epoch: int) -> bool:
         """Whether this replica is still the game's host at this epoch."""
-        ...
-
-    async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
-        """The command of this name, if the log has it."""
         ...
 
     def drop(self, game: "RunningGame") -> None:
@@ -104,7 +84,7 @@ def late_answer(table: Table, command: PlayerCommand, applied: Applied | None) -
     """What a command gets whose decision is closed: its first answer again, or why it was not taken."""
     if applied is None:
         return (errors.rejected(Rejection.GAME_FINISHED) if table.over else errors.stale(table.version)), False
-    if applied.content_hash != command.content_hash():
+    if applied.content_hash != command.name().content_hash:
         return errors.command_id_reused(), False
     return applied.version, True
 
@@ -208,7 +188,7 @@ class RunningGame:
     async def _answer_late(self, waiting: _Waiting) -> None:
         """Answer a command whose decision is closed: applied before, its id used otherwise, or too late."""
         try:
-            applied = await self._around.applied(self.game_id, waiting.command.key())
+            applied = await self._around.log.applied(self.game_id, waiting.command.name().key)
         except Refused as refused:
             waiting.done(refused, False)
             return
@@ -221,26 +201,11 @@ class RunningGame:
     # Appending
 
     def _append(self, step: Step, waiting: _Waiting | None) -> None:
-        commit = step.commit
-        kinds = kinds_of(commit)
-        payload = encode(commit)
-        chain = next_chain(self._chain, commit.version, kinds, payload)
-        facts = facts_of(self.game_id.bytes, self.table, commit, step.table) if kinds & PUBLISHED else ()
-        self._in_flight = _InFlight(step, chain, waiting)
-        self._around.writer.submit(
-            Append(
-                self.game_id,
-                commit.version,
-                int(kinds),
-                payload,
-                self._chain,
-                chain,
-                None if waiting is None else waiting.command.key(),
-                None if waiting is None else waiting.command.content_hash(),
-                facts,
-            ),
-            self._appended,
+        name = None if waiting is None else waiting.command.name()
+        chain = self._around.log.submit(
+            self.game_id, self._chain, self.table, step.commit, step.table, name, self._appended
         )
+        self._in_flight = _InFlight(step, chain, waiting)
 
     def _appended(self, result: AppendResult) -> None:
         flight = self._in_flight
@@ -259,7 +224,7 @@ class RunningGame:
         self.table = step.table
         self._chain = chain
         if self.subscriptions:
-            self._publish(CommitMessages(before, step.commit, step.table), waiting)
+            self._publish(self._around.messages.commit_messages(before, step.commit, step.table), waiting)
         if waiting is not None:
             waiting.done(step.commit.version, False)
         if step.table.over:
@@ -348,7 +313,7 @@ class RunningGame:
 
     def subscribe(self, viewer: Viewer) -> Subscription:
         """A stream of what is committed after the table's version now."""
-        subscription = Subscription(viewer, self.table.version)
+        subscription = Subscription(viewer, self.table.version, self._around.messages.closing("LAGGING", 0))
         subscription.pushed_at = asyncio.get_running_loop().time()
         self.subscriptions.append(subscription)
         return subscription
@@ -362,7 +327,7 @@ class RunningGame:
         """A heartbeat to each stream that got nothing for a while."""
         for subscription in self.subscriptions:
             if now - subscription.pushed_at >= HEARTBEAT_SECONDS:
-                subscription.push(heartbeat(subscription.version), now)
+                subscription.push(self._around.messages.heartbeat(subscription.version), now)
 
     # Endings
 
@@ -389,7 +354,7 @@ class RunningGame:
 
     def _close_streams(self, reason: str) -> None:
         for subscription in self.subscriptions:
-            subscription.end(closing(reason, subscription.version))
+            subscription.end(self._around.messages.closing(reason, subscription.version))
         self.subscriptions.clear()
 
     def _now_us(self) -> int:

@@ -1,4 +1,4 @@
-"""The table service's SQL besides the log itself: prepared games, hosts, claims and players' games."""
+"""Prepared games, hosts, claims and players' games: the table service's SQL besides the log itself."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,29 +7,14 @@ from uuid import UUID
 import asyncpg
 
 from chassis.database import Pool, refusing_while_away
-from rules.values import value
-from services.table.domain import Mode
+from services.table.app.ports import PreparedGame
+from services.table.domain import HOST_SILENT_SECONDS, Mode
 
-# A replica that has not been seen for so long has lost its games to whoever claims them.
-HOST_SILENT_SECONDS: Final = 3
 CLAIM_BATCH: Final = 200
 
 
-@value
-class PreparedGame:
-    """A game's id and seed, before it is created."""
-
-    game_id: UUID
-    game_type: str
-    variant: str
-    seats: int
-    mode: Mode
-    server_seed: bytes
-    commitment: bytes
-
-
 class Store:
-    """Queries on the schema `tables`; Refused while the database is away."""
+    """Implements `app.ports.Store` on the schema `tables`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -108,11 +93,6 @@ class Store:
         """A game's host and epoch; None for a game that has none or is over."""
         row = await self._row("select host_id, epoch from game_hosts where game_id = $1 and not over", game_id)
         return None if row is None else (row["host_id"], row["epoch"])
-
-    async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
-        """The running games that this replica owns, with their epochs."""
-        rows = await self._rows("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
-        return [(row["game_id"], row["epoch"]) for row in rows]
 
     async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """Take over games without a living host, a batch at a time; the row's lock lets only one claimer have each."""

@@ -14,12 +14,10 @@ from uuid import UUID, uuid4
 import structlog
 
 from chassis.clock import Clock
-from chassis.database import refusing_while_away
-from chassis.log import GroupWriter, LogReader, chain_start
 from services.table import domain
-from services.table.codec import decode
-from services.table.running import Applied, Loaded, RunningGame
-from services.table.store import HOST_SILENT_SECONDS, Store
+from services.table.app.ports import GameLog, Loaded, Messages, Store
+from services.table.app.running import RunningGame
+from services.table.domain import HOST_SILENT_SECONDS
 
 log = structlog.get_logger(__name__)
 
@@ -35,13 +33,13 @@ LOADS_AT_ONCE: Final = 8
 class Host:
     """The running games of this replica. Implements `running.Surroundings`."""
 
-    def __init__(self, store: Store, reader: LogReader, writer: GroupWriter, clock: Clock) -> None:
+    def __init__(self, store: Store, game_log: GameLog, messages: Messages, clock: Clock) -> None:
         self.host_id = str(uuid4())
         self.store = store
-        self.writer = writer
+        self.log = game_log
+        self.messages = messages
         self.clock = clock
         self.games: dict[UUID, RunningGame] = {}
-        self._reader = reader
         self._address = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._loading: dict[UUID, asyncio.Task[RunningGame | None]] = {}
@@ -80,26 +78,16 @@ class Host:
     async def load(self, game_id: UUID) -> Loaded | None:
         """A game folded from the log; None when there is none, or when it was cancelled before it began."""
         table = None
-        chain = chain_start(game_id)
-        with refusing_while_away():
-            rows = await self._reader.read(game_id)
-        for row in rows:
-            commit = decode(row.version, row.payload, game_id.bytes)
+        logged = await self.log.read(game_id)
+        for commit, _ in logged:
             if table is None and not isinstance(commit.events[0], domain.Created):
                 return None
             table = domain.apply(table, commit)
-            chain = row.chain
-        return None if table is None else Loaded(table, chain)
+        return None if table is None else Loaded(table, logged[-1].chain)
 
     async def still_owns(self, game_id: UUID, epoch: int) -> bool:
         """Whether this replica hosts the game at this epoch."""
         return await self.store.owner(game_id) == (self.id, epoch)
-
-    async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
-        """A command in the log."""
-        with refusing_while_away():
-            row = await self._reader.find_command(game_id, key)
-        return None if row is None else Applied(row.version, row.input_hash or b"")
 
     def drop(self, game: RunningGame) -> None:
         """The game needs no host, or has another."""

@@ -1,0 +1,91 @@
+"""Servers for benches: an embedded Postgres, our services and the floors, each a process of its own on a free port."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chassis.auth import Signer, make_keys
+from tools.embedded.postgres import ADMIN, EmbeddedPostgres
+from tools.migrate import SCHEMAS, migrate_all
+
+DATABASE = "levata_bench"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A migrated database, and keys to sign tokens with."""
+
+    postgres: EmbeddedPostgres
+    signer: Signer
+    jwks: Path
+
+    def dsn(self, service: str) -> str:
+        """The DSN of a service's own role."""
+        return self.postgres.dsn(SCHEMAS[service].role, DATABASE)
+
+    @contextlib.contextmanager
+    def table_service(self) -> Iterator[str]:
+        """A table service; yields its address."""
+        environment = {
+            **os.environ,
+            "LEVATA_POSTGRES_DSN": self.dsn("table"),
+            "LEVATA_JWKS_FILE": str(self.jwks),
+            "LEVATA_LISTEN": "127.0.0.1:0",
+        }
+        with _process([sys.executable, "-m", "services.table"], environment) as process:
+            yield _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")
+
+
+@contextlib.contextmanager
+def backend() -> Iterator[Backend]:
+    """Start Postgres on fresh data; everything is gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="levata-bench-") as folder:
+        postgres = EmbeddedPostgres(Path(folder) / "postgres")
+        postgres.start()
+        try:
+            _create_database(postgres)
+            keys = make_keys(Path(folder))
+            yield Backend(postgres, Signer.from_file(keys.signing_key), keys.jwks)
+        finally:
+            postgres.stop()
+
+
+@contextlib.contextmanager
+def bare_server() -> Iterator[str]:
+    """The floor of the table service; yields its address."""
+    with _process([sys.executable, "-m", "bench.bare_server"], dict(os.environ)) as process:
+        yield "127.0.0.1:" + _wait_for(process, r"^(\d+)$")
+
+
+def _create_database(postgres: EmbeddedPostgres) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres.dsn(ADMIN, "postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {DATABASE}")
+    migrate_all(postgres.dsn(ADMIN, DATABASE), postgres.passwords.of)
+
+
+@contextlib.contextmanager
+def _process(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _wait_for(process: subprocess.Popen[str], pattern: str) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        match = re.search(pattern, line)
+        if match:
+            # Nobody reads on: a service says little, and a full pipe would stop it only after some thousand lines.
+            return next(group for group in match.groups() if group)
+    raise RuntimeError(f"the process ended before it listened: {process.args!r}")

@@ -1,0 +1,165 @@
+"""What the app needs of the outside: the log, the other tables in Postgres, and messages for viewers.
+
+`store` and `rpc` implement these; `__main__` puts them together.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from chassis.log import AppendResult
+from rules.values import value
+from services.table.domain import Commit, Kind, Mode, Table, Viewer
+
+
+class Loaded(NamedTuple):
+    """A game as the log has it."""
+
+    table: Table
+    chain: bytes
+
+
+class Logged(NamedTuple):
+    """One commit of the log."""
+
+    commit: Commit
+    chain: bytes
+
+
+class CommandName(NamedTuple):
+    """A command as the log keeps it: which it is, and what tells a repetition from another under the same id."""
+
+    key: UUID
+    content_hash: bytes
+
+
+class Applied(NamedTuple):
+    """A command that the log has."""
+
+    version: int
+    kinds: Kind
+    content_hash: bytes
+
+
+@value
+class PreparedGame:
+    """A game's id and seed, before it is created."""
+
+    game_id: UUID
+    game_type: str
+    variant: str
+    seats: int
+    mode: Mode
+    server_seed: bytes
+    commitment: bytes
+
+
+class GameLog(Protocol):
+    """The games' event log. Reading is refused while Postgres is away; an append then is UNKNOWN."""
+
+    def submit(
+        self,
+        game_id: UUID,
+        previous_chain: bytes,
+        before: Table | None,
+        commit: Commit,
+        after: Table | None,
+        command: CommandName | None,
+        done: Callable[[AppendResult], None],
+    ) -> bytes:
+        """Append a commit; answers at once with the chain that its row will have, and calls `done` with the outcome."""
+        ...
+
+    async def append_first(
+        self, game_id: UUID, commit: Commit, after: Table | None, command: CommandName | None
+    ) -> tuple[AppendResult, bytes]:
+        """Append a game's first commit; its outcome and its row's chain. Goes on when its caller is cancelled."""
+        ...
+
+    async def read(self, game_id: UUID, after_version: int = 0, limit: int | None = None) -> Sequence[Logged]:
+        """Commits after a version, oldest first."""
+        ...
+
+    async def head(self, game_id: UUID) -> Logged | None:
+        """The newest commit."""
+        ...
+
+    async def first(self, game_id: UUID) -> Applied | None:
+        """What the first commit is: the game's creation or its cancellation."""
+        ...
+
+    async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
+        """The command of this key."""
+        ...
+
+
+class Store(Protocol):
+    """Prepared games, hosts, claims and players' games. Refused while Postgres is away."""
+
+    async def prepare(self, request_id: UUID, game: PreparedGame) -> PreparedGame:
+        """Store a prepared game; a request that was made before gets the game it got then."""
+        ...
+
+    async def prepared(self, game_id: UUID) -> PreparedGame | None:
+        """A prepared game."""
+        ...
+
+    async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:
+        """Before a game's first commit: who hosts it and whose it is. Means nothing while the log has no row of it."""
+        ...
+
+    async def heartbeat(self, host_id: UUID, address: str) -> None:
+        """This replica is alive, by the database's clock."""
+        ...
+
+    async def owner(self, game_id: UUID) -> tuple[UUID | None, int] | None:
+        """A game's host and epoch; None for a game that has none or is over."""
+        ...
+
+    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
+        """Take over games without a living host, a batch at a time: their ids and new epochs."""
+        ...
+
+    async def mark_over(self, game_id: UUID) -> None:
+        """Nobody needs to host this game any more."""
+        ...
+
+    async def release(self, host_id: UUID) -> None:
+        """Leave all games to others at once, and be gone."""
+        ...
+
+    async def forget_dead_hosts(self) -> None:
+        """Remove replicas that are long gone and host nothing."""
+        ...
+
+    async def games_of(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> list[UUID]:
+        """An account's created games, newest first, older than `before`."""
+        ...
+
+
+class CommitMessages(Protocol):
+    """One commit, as each viewer of it is sent it."""
+
+    def message(self, viewer: Viewer) -> bytes:
+        """For a viewer's stream."""
+        ...
+
+    def answer(self, viewer: Viewer, command_id: str) -> bytes:
+        """For the stream that the command came on."""
+        ...
+
+
+class Messages(Protocol):
+    """Messages for viewers' streams, encoded."""
+
+    def commit_messages(self, before: Table | None, commit: Commit, after: Table) -> CommitMessages:
+        """A commit, encoded for whoever views it."""
+        ...
+
+    def heartbeat(self, version: int) -> bytes:
+        """Still at this version."""
+        ...
+
+    def closing(self, reason: str, resume_after_version: int) -> bytes:
+        """The last message of a stream that the server ends in order."""
+        ...

@@ -1,0 +1,280 @@
+"""The table service's API: messages in, use cases, messages out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from uuid import UUID
+
+import grpc
+from levata.table.v1 import games_pb2, table_pb2
+
+from chassis.auth import Caller, Role
+from chassis.errors import Refused
+from chassis.rpc import Access, Call, Server, validate
+from services.table.app import errors
+from services.table.app.running import Outcome, PlayerCommand, RunningGame
+from services.table.app.subscription import Subscription
+from services.table.app.tables import LIST_PAGE, NewGame, Summary, Tables, not_shown_yet
+from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, Table, Viewer
+from services.table.rpc import messages
+from services.table.rpc.messages import CommitMessages
+
+_TABLE_ACCESS = {
+    "Watch": Access.ANY,
+    "Here": Access.PLAYER,
+    "Act": Access.PLAYER,
+    "Play": Access.PLAYER,
+    "Replay": Access.ANY,
+    "List": Access.PLAYER,
+}
+
+
+def serve(server: Server, tables: Tables) -> None:
+    """Add the table service's API to a server."""
+    server.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableApi(tables), _TABLE_ACCESS)
+    server.add(games_pb2.DESCRIPTOR.services_by_name["Games"], GamesApi(tables), Access.SERVICE)
+
+
+class GamesApi:
+    """levata.table.v1.Games."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def prepare(self, request: games_pb2.PrepareRequest, call: Call) -> games_pb2.PrepareResponse:
+        prepared = await self._tables.prepare(
+            UUID(request.request_id), request.game_type, request.variant, request.seats, Mode(request.mode)
+        )
+        return games_pb2.PrepareResponse(game_id=str(prepared.game_id), commitment=prepared.commitment)
+
+    async def create(self, request: games_pb2.CreateRequest, call: Call) -> games_pb2.CreateResponse:
+        new = NewGame(
+            UUID(request.game_id),
+            tuple(_occupant(seat) for seat in request.seats),
+            tuple(seat.nonce for seat in request.seats),
+            Clock(request.clock.bid_seconds, request.clock.card_seconds),
+            sha256(request.SerializeToString(deterministic=True)).digest()[:16],
+        )
+        return games_pb2.CreateResponse(version=await self._tables.create(new))
+
+    async def cancel(self, request: games_pb2.CancelRequest, call: Call) -> games_pb2.CancelResponse:
+        kind = await self._tables.cancel(UUID(request.game_id))
+        outcome = games_pb2.CancelResponse.OUTCOME_CREATED
+        if kind is Kind.CANCELLED:
+            outcome = games_pb2.CancelResponse.OUTCOME_CANCELLED
+        return games_pb2.CancelResponse(outcome=outcome)
+
+
+def _occupant(seat: games_pb2.SeatSetup) -> Occupant:
+    if seat.WhichOneof("who") == "bot":
+        return Occupant(bot_level=seat.bot.level or "steady")
+    account = seat.account
+    return Occupant(
+        str(UUID(account.account_id)),
+        account.guest,
+        "",
+        account.room,
+        account.coins,
+        account.gold,
+        account.prize,
+        account.coffee,
+    )
+
+
+class TableApi:
+    """levata.table.v1.Table."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def act(self, request: table_pb2.ActRequest, call: Call) -> table_pb2.ActResponse:
+        command = _command(call.who, request.command_id, request.at_version, request)
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Outcome, _: bool) -> None:
+            # A caller who has left is not waited for; the move stands.
+            if answer.done():
+                return
+            if isinstance(outcome, Refused):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        self._tables.act(UUID(request.game_id), command, done)
+        return table_pb2.ActResponse(version=await answer)
+
+    async def here(self, request: table_pb2.HereRequest, call: Call) -> table_pb2.HereResponse:
+        game = await self._tables.find(UUID(request.game_id))
+        table = game if isinstance(game, Table) else game.table
+        if table.seat_of(call.who.subject) is None:
+            raise errors.not_seated()
+        return table_pb2.HereResponse(version=table.version)
+
+    async def watch(self, request: table_pb2.WatchRequest, call: Call) -> None:
+        async with self._follow(request, call) as subscription:
+            if subscription is not None:
+                await subscription.pump(call.write)
+
+    async def play(self, call: Call) -> None:
+        first = await call.read()
+        if first is None or first.WhichOneof("kind") != "open":
+            raise errors.refused("OPEN_FIRST", grpc.StatusCode.INVALID_ARGUMENT, "The first message must open a game.")
+        validate(first)
+        async with self._follow(first.open, call) as subscription:
+            if subscription is None:
+                return
+            moves = asyncio.create_task(self._take_moves(call, UUID(first.open.game_id), subscription))
+            try:
+                await subscription.pump(call.write)
+                if moves.done():
+                    moves.result()
+            finally:
+                moves.cancel()
+
+    async def _take_moves(self, call: Call, game_id: UUID, subscription: Subscription) -> None:
+        """Hand the moves of a Play stream on, until the client ends its side; the stream of events goes on then."""
+        try:
+            while (request := await call.read()) is not None:
+                match request.WhichOneof("kind"):
+                    case "act":
+                        self._take_move(call, game_id, subscription, request)
+                    case "here":
+                        pass
+                    case _:
+                        validate(request)
+                        raise errors.refused(
+                            "OPEN_FIRST", grpc.StatusCode.INVALID_ARGUMENT, "Only the first message opens a game."
+                        )
+        except Exception:
+            # Nobody would hear the client any more: the call ends with the same error.
+            subscription.end()
+            raise
+
+    def _take_move(self, call: Call, game_id: UUID, subscription: Subscription, request: table_pb2.PlayRequest) -> None:
+        act = request.act
+
+        def done(outcome: Outcome, repeated: bool) -> None:
+            if isinstance(outcome, Refused):
+                refusal = table_pb2.Refusal(command_id=act.command_id, status=outcome.status())
+                answer = table_pb2.PlayResponse(refusal=refusal)
+            elif repeated:
+                earlier = table_pb2.Repeated(command_id=act.command_id, version=outcome)
+                answer = table_pb2.PlayResponse(repeated_command=earlier)
+            else:
+                # The commit itself carries the command's id on this stream.
+                return
+            subscription.push(answer.SerializeToString(), asyncio.get_running_loop().time())
+
+        try:
+            command = _command(call.who, act.command_id, act.at_version, act)
+        except Refused as refused:
+            done(refused, False)
+        else:
+            self._tables.act(game_id, command, done, subscription)
+
+    @asynccontextmanager
+    async def _follow(self, request: table_pb2.WatchRequest, call: Call) -> AsyncIterator[Subscription | None]:
+        """Send a viewer what it lacks, and yield the subscription to all that comes; None when nothing will."""
+        game_id, after_version = UUID(request.game_id), request.after_version
+        game = await self._tables.find(game_id)
+        table = game if isinstance(game, Table) else game.table
+        if after_version > table.version:
+            raise errors.future_version(table.version)
+        viewer = _viewer(table, call.who)
+        # Nothing may come between the table as it is sent and the subscription.
+        subscription = None if isinstance(game, Table) else game.subscribe(viewer)
+        try:
+            if after_version == 0:
+                await call.write(messages.snapshot(table, viewer))
+            else:
+                async for step in self._tables.history(game_id, up_to=table.version):
+                    if step.commit.version > after_version:
+                        await call.write(CommitMessages(step.before, step.commit, step.after).message(viewer))
+            yield subscription
+        finally:
+            if subscription is not None and isinstance(game, RunningGame):
+                game.unsubscribe(subscription)
+
+    async def replay(self, request: table_pb2.ReplayRequest, call: Call) -> None:
+        game_id = UUID(request.game_id)
+        game = await self._tables.find(game_id)
+        table = game if isinstance(game, Table) else game.table
+        finished = table.finished is not None
+        viewer = _replay_viewer(table, call.who, request.seat if request.HasField("seat") else None)
+        async for step in self._tables.history(game_id, up_to=table.version):
+            response = table_pb2.ReplayResponse()
+            response.commit.ParseFromString(CommitMessages(step.before, step.commit, step.after).body(viewer))
+            if finished:
+                # While a game runs, its chain would let hidden hands be searched.
+                response.chain = step.chain
+            await call.write(response)
+
+    async def list(self, request: table_pb2.ListRequest, call: Call) -> table_pb2.ListResponse:
+        before = None
+        if request.page_token:
+            try:
+                before = UUID(request.page_token)
+            except ValueError:
+                raise errors.refused(
+                    "PAGE_TOKEN_INVALID", grpc.StatusCode.INVALID_ARGUMENT, "The page token is not one of ours."
+                ) from None
+        limit = request.page_size or LIST_PAGE
+        summaries = await self._tables.list_games(UUID(call.who.subject), before, request.running_only, limit)
+        response = table_pb2.ListResponse(games=[_summary_message(summary) for summary in summaries])
+        if len(summaries) == limit:
+            response.next_page_token = str(summaries[-1].game_id)
+        return response
+
+
+def _command(
+    who: Caller, command_id: str, at_version: int, request: table_pb2.ActRequest | table_pb2.PlayMove
+) -> PlayerCommand:
+    """A move as the game takes it. Checked by hand, being the hot path; where it fails, the proto's rules say why."""
+    move = messages.move_code(request.move)
+    try:
+        canonical = str(UUID(command_id))
+    except ValueError:
+        canonical = ""
+    if move is None or not canonical:
+        validate(request)
+        raise AssertionError("the proto's rules let pass what the hot path refuses")
+    return PlayerCommand(who.subject, canonical, at_version, move)
+
+
+def _viewer(table: Table, who: Caller) -> Viewer:
+    """Whose view the caller gets: the own seat's, or a spectator's where the game may be watched."""
+    seat = table.seat_of(who.subject)
+    if seat is not None:
+        return seat
+    if who.role is not Role.SERVICE and table.created.mode is not Mode.FRIENDLY and not table.over:
+        raise errors.not_seated()
+    return SPECTATOR
+
+
+def _replay_viewer(table: Table, who: Caller, seat: int | None) -> Viewer:
+    if seat is not None and seat >= len(table.occupants):
+        raise errors.refused("NO_SUCH_SEAT", grpc.StatusCode.INVALID_ARGUMENT, "The game has no such seat.")
+    if table.finished is not None:
+        return OPEN if seat is None else seat
+    own = table.seat_of(who.subject)
+    if own is None or seat not in (None, own):
+        raise not_shown_yet()
+    return own
+
+
+def _summary_message(summary: Summary) -> table_pb2.GameSummary:
+    created = summary.created
+    message = table_pb2.GameSummary(
+        game_id=str(summary.game_id),
+        game_type=created.game_type,
+        variant=created.setup.variant,
+        mode=table_pb2.Mode.ValueType(created.mode.value),
+        seats=[messages.seat_info(occupant, away=False) for occupant in created.seats],
+        version=summary.version,
+        finished=summary.finished is not None,
+        created_at_ms=summary.created_at_us // 1000,
+    )
+    if summary.finished is not None:
+        message.standings.extend(summary.finished.standings)
+    return message

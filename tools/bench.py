@@ -1,0 +1,27 @@
+"""`./levata bench NAME`: measure, print a table, or JSON; `all` writes bench/RESULTS.md."""
+
+import importlib
+from typing import Annotated
+
+import typer
+
+from bench import report
+
+BENCHES = ("table",)
+
+
+def main(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(BENCHES)}, or all.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure as ratios within one run; the machine should have nothing else to do."""
+    if name != "all" and name not in BENCHES:
+        raise typer.BadParameter(f"there is no bench {name!r}; there are {', '.join(BENCHES)} and all")
+    sections = []
+    for bench in BENCHES if name == "all" else (name,):
+        ratios = importlib.import_module(f"bench.{bench}").measure()
+        print(report.as_json(bench, ratios)) if json else report.show(bench, ratios)
+        sections.append(report.as_markdown(bench, ratios))
+    if name == "all":
+        heading = "\n".join(f"- {key}: {value}" for key, value in report.conditions().items())
+        (report.ROOT / "bench" / "RESULTS.md").write_text("\n".join(["# Results", "", heading, "", *sections]))
