@@ -13,7 +13,8 @@ from rules.cards import members
 from rules.chance import Chance, game_seed
 from rules.game import Rejection
 from services.table import domain
-from services.table.messages import SPECTATOR, CommitMessages, snapshot
+from services.table.domain import SPECTATOR
+from services.table.rpc.messages import CommitMessages, snapshot
 from tools.picture import Gap, Picture, fold
 
 GAME_ID = UUID("00000000-0000-7000-8000-000000000007").bytes
@@ -75,7 +76,7 @@ def test_folding_a_game_gives_the_servers_snapshots(
     assert sorted(pictures[0].view.standings)[0] == 1
 
 
-def test_a_picture_from_nothing_is_the_first_snapshot():
+def test_a_picture_from_nothing_is_the_first_snapshot() -> None:
     step = opening("romanian_whist", "quick", 6, bytes(32))
     picture = Picture(game_id=str(UUID(bytes=GAME_ID)))
     picture.view.seat = 2
@@ -83,7 +84,7 @@ def test_a_picture_from_nothing_is_the_first_snapshot():
     assert picture == sent_snapshot(step.table, 2)
 
 
-def test_a_missed_commit_is_noticed():
+def test_a_missed_commit_is_noticed() -> None:
     step = opening("romanian_whist", "quick", 6, bytes(32))
     picture = sent_snapshot(step.table, 0)
     with pytest.raises(Gap):

@@ -1,0 +1,1 @@
+"""The league service: what players have played and reached, projected from the facts of games."""

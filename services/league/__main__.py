@@ -1,0 +1,85 @@
+"""`python -m services.league`: the league service, put together for its process and for tests alike."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import structlog
+from levata.facts.v1 import facts_pb2
+
+from chassis import bus
+from chassis.auth import Verifier
+from chassis.clock import Clock
+from chassis.database import open_pool
+from chassis.facts import Consumer, RemoteFacts, State
+from chassis.process import run
+from chassis.rpc import Server, channel, stub
+from chassis.settings import Address, Settings
+from chassis.telemetry import ProcessCollector, serve_metrics
+from services.league import consumers, rpc
+from services.league.app import League
+from services.league.store import PostgresRecords
+
+log = structlog.get_logger(__name__)
+
+STOP_SECONDS: Final = 3
+HEALTH_SECONDS: Final = 1.0
+# What health says of the consumer; the service itself goes on answering with what it knows.
+GAMES_HEALTH: Final = "levata.facts.games"
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncIterator[Address]:
+    """Start the service; it is stopped at the end of the context."""
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
+        clock = await stack.enter_async_context(Clock.following(pool))
+        nats = await bus.connect(settings.nats_url, settings.service_name)
+        stack.push_async_callback(nats.close)
+        owner = await _games_facts(settings, stack)
+        consumer = consumers.consumer(owner, pool, nats)
+
+        server = Server(Verifier.from_file(settings.jwks_file, clock))
+        rpc.serve(server, League(PostgresRecords(pool), consumers.Rebuilding(owner, pool)))
+        if settings.metrics_listen is not None:
+            serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
+        port = await server.start(*settings.listen)
+        stack.push_async_callback(server.stop, STOP_SECONDS)
+        await consumer.start()
+        stack.push_async_callback(consumer.stop)
+        health = asyncio.create_task(_report_health(server, consumer), name="health of the consumer")
+        stack.callback(health.cancel)
+        yield Address(settings.listen.host, port)
+
+
+async def _games_facts(settings: Settings, stack: AsyncExitStack) -> RemoteFacts:
+    """The games' log, read from any replica of the table service."""
+    service = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
+    channels = [channel(address, settings.service_token) for address in settings.peers["table"]]
+    for opened in channels:
+        await stack.enter_async_context(opened)
+    return RemoteFacts([stub(opened, service) for opened in channels])
+
+
+async def _report_health(server: Server, consumer: Consumer) -> None:
+    """Say in health and log how the consumer stands, whenever that changes."""
+    told: State | None = None
+    while True:
+        status = consumer.status
+        if status.state is not told:
+            told = status.state
+            await server.set_health(GAMES_HEALTH, told is not State.DEAD)
+            say = log.error if told is State.DEAD else log.info
+            say(
+                "facts of games",
+                state=told.value,
+                checkpoint=status.checkpoint,
+                head=status.head,
+                reason=status.reason,
+            )
+        await asyncio.sleep(HEALTH_SECONDS)
+
+
+if __name__ == "__main__":
+    run("league", Settings, build)
