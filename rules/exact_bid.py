@@ -230,7 +230,7 @@ def legal_moves(state: State) -> Moves:
 
 
 def legal_bids(hand_size: int, seats: int, bids: tuple[int, ...]) -> Moves:
-    """The bids open to the next seat after these, among them never the dealer's that the hook forbids."""
+    """The bids open to the next seat after these; the hook takes one from the dealer, who bids last."""
     allowed = _BIDS[hand_size]
     if len(bids) == seats - 1:
         even = hand_size - sum(bids)

@@ -196,7 +196,11 @@ def test_1_8_1_goes_up_and_comes_down() -> None:
         pytest.param([(3, [1, 0], [1, 0])], (1, 2), id="total"),
         pytest.param([(6, [5, 0], [5, 0]), (6, [2, 0], [0, 0]), (6, [2, 4], [0, 0])], (2, 1), id="missed bids"),
         pytest.param([(8, [0, 1], [1, 1]), (3, [1, 0], [1, 1])], (2, 1), id="missed bids of eight cards"),
-        pytest.param([(3, [1, 0], [1, 0]), (3, [2, 1], [0, 0])], (2, 1), id="tricks of deviation"),
+        pytest.param(
+            [(4, [1, 0], [1, 0]), (4, [2, 3], [0, 0]), (4, [2, 1], [0, 0]), (4, [2, 1], [0, 0])],
+            (2, 1),
+            id="tricks of deviation",
+        ),
         pytest.param([(5, [1, 2], [0, 0]), (5, [3, 2], [0, 0])], (2, 1), id="largest deviation"),
         pytest.param(
             [(3, [2, 1], [2, 1]), (3, [0, 2], [1, 2]), (3, [1, 0], [1, 1])], (2, 1), id="last lead, not the first"
