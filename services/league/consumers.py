@@ -67,7 +67,9 @@ class Rebuilding:
         """Read all facts into a new build until it stands where the consumer does; then compare, and switch."""
         async with self._pool.acquire() as session:
             if not await session.fetchval("select pg_try_advisory_lock($1)", _REBUILD_LOCK):
-                raise _refused("REBUILD_RUNNING", "The projection is being made anew already.")
+                raise Refused(
+                    "REBUILD_RUNNING", grpc.StatusCode.FAILED_PRECONDITION, "The projection is being made anew already."
+                )
             try:
                 # What an earlier rebuild left when it was broken off.
                 await projections.drop_dead_builds(session)
@@ -129,9 +131,17 @@ class _Rebuild:
         """Where the consumer stands."""
         row = await self._session.fetchrow(_CHECKPOINT + lock, CONSUMER)
         if row is None or row["incarnation"] is None:
-            raise _refused("NOTHING_HEARD", "No fact was ever heard: there is nothing to make anew.")
+            raise Refused(
+                "NOTHING_HEARD",
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "No fact was ever heard: there is nothing to make anew.",
+            )
         if self._incarnation not in (None, row["incarnation"]):
-            raise _refused("INCARNATION_CHANGED", "The games' log was restored meanwhile; begin again.")
+            raise Refused(
+                "INCARNATION_CHANGED",
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "The games' log was restored meanwhile; begin again.",
+            )
         self._incarnation = row["incarnation"]
         last: int = row["last"]
         return last
@@ -140,7 +150,11 @@ class _Rebuild:
         """Add facts up to `head` at most, in the caller's transaction."""
         page = await self._owner.read(self._fact)
         if page.head.incarnation != self._incarnation or not page.facts:
-            raise _refused("INCARNATION_CHANGED", "The games' log is another one than the consumer has heard.")
+            raise Refused(
+                "INCARNATION_CHANGED",
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "The games' log is another one than the consumer has heard.",
+            )
         facts = [fact for fact in page.facts if fact.number <= head]
         assert facts[0].number == self._fact + 1, "the owner's log has a hole"
         parked = await self._parked_numbers()
@@ -166,8 +180,6 @@ def _readable(fact: Fact) -> FinishedGame | None:
         return finished_game(fact)
     except Exception as error:
         log.exception("rebuild cannot read a fact", fact=fact.number, subject=fact.subject)
-        raise _refused("FACT_UNREADABLE", f"Fact {fact.number} cannot be read: {error!r}.") from error
-
-
-def _refused(reason: str, message: str) -> Refused:
-    return Refused(reason, grpc.StatusCode.FAILED_PRECONDITION, message)
+        raise Refused(
+            "FACT_UNREADABLE", grpc.StatusCode.FAILED_PRECONDITION, f"Fact {fact.number} cannot be read: {error!r}."
+        ) from error

@@ -57,7 +57,7 @@ def sent_commit(messages: CommitMessages, viewer: int) -> table_pb2.Commit:
 @given(server_seed=st.binary(min_size=32, max_size=32), choices=st.randoms(use_true_random=False))
 def test_folding_a_game_gives_the_servers_snapshots(
     game_type: str, variant: str, seats: int, server_seed: bytes, choices: random.Random
-):
+) -> None:
     step = opening(game_type, variant, seats, server_seed)
     table = step.table
     viewers = [*range(seats), SPECTATOR]
