@@ -276,10 +276,6 @@ class Appender:
         self.raw.terminate()
 
 
-# Opening a connection fails in these ways.
-_CONNECT_ERRORS: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
-
-
 @dataclass(slots=True)
 class WriterCounts:
     """What a writer has done so far."""
@@ -398,7 +394,8 @@ class GroupWriter:
         while True:
             try:
                 return await self._statements.prepare(await self._connect())
-            except _CONNECT_ERRORS as error:
+            except Exception as error:
+                # Whatever it is: asyncpg has errors of its own for a connection that is lost while it opens.
                 log.warning("log writer cannot connect", error=repr(error))
             if not self.connected:
                 self._give_up_waiting()
@@ -494,7 +491,7 @@ class GroupWriter:
                     await connection.fetch(_END_BACKEND, *backend, BACKEND_END_SECONDS * 1000)
                 finally:
                     connection.terminate()
-        except _CONNECT_ERRORS as error:
+        except Exception as error:
             # Most often the whole server is away, and its backends with it.
             log.warning("log writer cannot end its former backend", error=repr(error))
 
