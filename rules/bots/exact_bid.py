@@ -12,6 +12,23 @@ from rules.values import value
 
 VERSION: Final = 1
 
+# What a card is worth, fitted by climbing over whole games of four and six seats (the floors are low because a bot that
+# wants no more tricks knows how to duck). A trump, less so much for each higher one that is expected in other hands;
+# however low, long trumps take tricks when the others have run out.
+TRUMP_WORTH: Final = 1.0
+TRUMP_ABOVE: Final = 0.34
+TRUMP_FLOOR: Final = 0.14
+TRUMP_LENGTH: Final = 0.07
+# Another card likewise; it counts in full if about so many of its suit as players are expected in other hands.
+PLAIN_WORTH: Final = 0.88
+PLAIN_ABOVE: Final = 0.58
+PLAIN_FLOOR: Final = 0.05
+FOLLOWERS: Final = 1.2
+# Tricks are easier to lose than to take.
+CAUTION: Final = 0.4
+# How much of each trick that the others bid beyond their share is not to be had.
+CROWDING: Final = 0.2
+
 
 @value
 class Style:
@@ -56,21 +73,23 @@ def _prospects(view: View, deck: Cards) -> dict[Card, float]:
         suit_out = (unseen & suit_cards).bit_count() * in_play
         above = (unseen & suit_cards & -BIT[card]).bit_count() * in_play
         if BIT[card] & trump_cards:
-            prospects[card] = max(0.95 - 0.28 * above, 0.1 + 0.07 * length)
+            prospects[card] = max(TRUMP_WORTH - TRUMP_ABOVE * above, TRUMP_FLOOR + TRUMP_LENGTH * length)
         else:
-            followed = min(1.0, suit_out / (others * 1.2)) if trumps_out > 0.5 else 1.0
-            prospects[card] = max(0.92 - 0.5 * above, 0.03) * followed
+            followed = min(1.0, suit_out / (others * FOLLOWERS)) if trumps_out > 0.5 else 1.0
+            prospects[card] = max(PLAIN_WORTH - PLAIN_ABOVE * above, PLAIN_FLOOR) * followed
     return prospects
 
 
 def _bid(view: View, prospects: dict[Card, float]) -> Move:
-    wanted = sum(prospects.values())
+    bids = [call - BID for _, call in view.calls]
+    crowding = sum(bids) - view.hand_size * len(bids) / view.seats
+    wanted = sum(prospects.values()) - CAUTION - CROWDING * crowding
     # The nearest bid that the hook leaves; of two as near, the smaller.
     return min(members(view.legal), key=lambda move: abs(move - BID - wanted))
 
 
 def _card(view: View, prospects: dict[Card, float], tricks_score: bool) -> Card:
-    needed = _bid_of_viewer(view) - view.tricks_won[view.seat or 0]
+    needed = _still_needed(view)
     wants_tricks = needed > 0 or (needed < 0 and tricks_score)
     played = view.trick.cards
     if not played:
@@ -98,8 +117,8 @@ def _beating(view: View) -> Cards:
     return higher if ruffs else higher | trump_cards
 
 
-def _bid_of_viewer(view: View) -> int:
-    for seat, call in view.calls:
-        if seat == view.seat:
-            return call - BID
-    raise AssertionError("a card is played before the viewer's bid")
+def _still_needed(view: View) -> int:
+    """Tricks that the viewer's bid wants more than it has; below 0 when it has too many."""
+    assert view.seat is not None
+    bid = next(call - BID for seat, call in view.calls if seat == view.seat)
+    return bid - view.tricks_won[view.seat]
