@@ -1,4 +1,4 @@
-"""The steady bot of euchre: counts the tricks its cards should take to call, then plays by rules of thumb.
+"""The steady bot of euchre: counts the tricks that its cards should take to call, then plays by rules of thumb.
 
 No sampling, no chance. It knows its view and the deck, and never looks at the game's state.
 """
@@ -10,20 +10,33 @@ from rules.euchre_cards import BEATS, DECK_CARDS, RANKINGS, SAME_SUIT, TRUMPS
 from rules.game import Phase, View
 from rules.moves import DISCARD, NAME_TRUMP, NAME_TRUMP_ALONE, ORDER_UP, ORDER_UP_ALONE, PASS, Move
 from rules.partners import PARTNER, SIDE_OF, winning
+from rules.values import value
 
 VERSION: Final = 1
 
-# Tricks to expect of one's own cards, by the rank of a trump (9 T Q K A left right) ...
-_TRUMP_TRICKS: Final = (0.45, 0.5, 0.55, 0.65, 0.8, 0.95, 1.0)
-# ... of a plain ace and a guarded plain king, and of a void that can be ruffed.
-_ACE_TRICKS: Final = 0.6
-_KING_TRICKS: Final = 0.2
-_VOID_TRICKS: Final = 0.25
-# What the upcard adds for the side of the dealer who takes it.
-_UPCARD_TRICKS: Final = 0.5
 
-_ENOUGH_TO_CALL: Final = 2.1
-_ENOUGH_ALONE: Final = 3.6
+@value
+class Weights:
+    """Tricks that a maker may expect, fitted to deals that this bot played in all four seats."""
+
+    whatever_the_cards: float
+    # By the rank of a trump: 9 T Q K A left right.
+    trumps: tuple[float, ...]
+    # Of a plain ace, of a plain king that another card guards, and of a void beside a trump.
+    ace: float
+    king: float
+    void: float
+
+
+_WITH_PARTNER: Final = Weights(1.35, (0.35, 0.4, 0.4, 0.45, 0.6, 0.8, 0.95), ace=0.33, king=0.14, void=0.16)
+_ALONE: Final = Weights(-0.15, (0.5, 0.6, 0.65, 0.75, 0.85, 1.1, 1.3), ace=0.5, king=0.18, void=0.23)
+
+# What it adds that the upcard goes to the partner, or to an opponent.
+_UPCARD_TO_PARTNER: Final = 0.3
+_UPCARD_TO_OPPONENT: Final = -0.35
+
+_ENOUGH_TO_CALL: Final = 2.95
+_ENOUGH_ALONE: Final = 3.5
 
 
 def steady(view: View, _chance: bytes) -> Move:
@@ -44,46 +57,43 @@ def steady(view: View, _chance: bytes) -> Move:
 
 
 def _call(view: View) -> Move:
-    assert view.seat is not None and view.turned is not None
-    up_suit = SUIT_OF[view.turned]
-    if len(view.calls) < view.seats:
-        if view.seat == view.dealer:
-            taken = view.hand | BIT[view.turned]
-            tricks = _tricks(taken & ~BIT[_least(taken, up_suit)], up_suit)
-        else:
-            tricks = _tricks(view.hand, up_suit)
-        if tricks >= _ENOUGH_ALONE:
-            return ORDER_UP_ALONE
-        if view.seat == PARTNER[view.dealer]:
-            tricks += _UPCARD_TRICKS
-        elif view.seat != view.dealer:
-            tricks -= _UPCARD_TRICKS
-        return ORDER_UP if tricks >= _ENOUGH_TO_CALL else PASS
+    assert view.seat is not None
+    assert view.turned is not None
+    upcard_suit = SUIT_OF[view.turned]
+    if len(view.calls) >= view.seats:
+        tricks, suit = max((_tricks(view.hand, suit, _WITH_PARTNER), suit) for suit in range(4) if suit != upcard_suit)
+        if _tricks(view.hand, suit, _ALONE) >= _ENOUGH_ALONE:
+            return NAME_TRUMP_ALONE + suit
+        is_stuck = not view.legal >> PASS & 1
+        return NAME_TRUMP + suit if is_stuck or tricks >= _ENOUGH_TO_CALL else PASS
 
-    tricks, suit = max((_tricks(view.hand, suit), suit) for suit in range(4) if suit != up_suit)
-    if tricks >= _ENOUGH_ALONE:
-        return NAME_TRUMP_ALONE + suit
-    is_stuck = not view.legal >> PASS & 1
-    return NAME_TRUMP + suit if is_stuck or tricks >= _ENOUGH_TO_CALL else PASS
+    hand = view.hand
+    gain = 0.0
+    if view.seat == view.dealer:
+        hand |= BIT[view.turned]
+        hand ^= BIT[_least(hand, upcard_suit)]
+    elif view.seat == PARTNER[view.dealer]:
+        gain = _UPCARD_TO_PARTNER
+    else:
+        gain = _UPCARD_TO_OPPONENT
+    if _tricks(hand, upcard_suit, _ALONE) >= _ENOUGH_ALONE:
+        return ORDER_UP_ALONE
+    return ORDER_UP if _tricks(hand, upcard_suit, _WITH_PARTNER) + gain >= _ENOUGH_TO_CALL else PASS
 
 
-def _tricks(hand: Cards, trump: Suit) -> float:
-    """How many tricks five cards should take with this trump."""
-    trumps = hand & TRUMPS[trump]
-    tricks = 0.0
-    for rank, card in enumerate(RANKINGS[trump][trump]):
-        if trumps & BIT[card]:
-            tricks += _TRUMP_TRICKS[rank]
+def _tricks(hand: Cards, trump: Suit, weights: Weights) -> float:
+    """How many tricks a maker with these five cards should take, with or without the partner."""
+    tricks = weights.whatever_the_cards
     for suit, ranking in enumerate(RANKINGS[trump]):
+        held = [rank for rank, card in enumerate(ranking) if hand & BIT[card]]
         if suit == trump:
-            continue
-        length = (hand & mask(ranking)).bit_count()
-        if not length:
-            tricks += _VOID_TRICKS if trumps else 0.0
-        elif hand & BIT[ranking[-1]]:
-            tricks += _ACE_TRICKS
-        elif hand & BIT[ranking[-2]] and length > 1:
-            tricks += _KING_TRICKS
+            tricks += sum([weights.trumps[rank] for rank in held])
+        elif not held:
+            tricks += weights.void if hand & TRUMPS[trump] else 0.0
+        elif held[-1] == len(ranking) - 1:
+            tricks += weights.ace
+        elif held[-1] == len(ranking) - 2 and len(held) > 1:
+            tricks += weights.king
     return tricks
 
 
@@ -103,51 +113,59 @@ def _worth(card: Card, choice: Cards, trump: Suit) -> float:
     return 10 - above + 0.6 * (choice & suit).bit_count()
 
 
-def _card(view: View) -> Card:
-    assert view.seat is not None and view.trump is not None
-    unseen = _unseen(view)
-    played = view.trick.cards
-    if not played:
-        return _lead(view, view.trump, unseen)
-    trump, legal = view.trump, view.legal
-    beats = BEATS[trump]
-    place = winning(played, beats)
-    winner = view.trick.seats[place]
-    is_last = len(played) == view.seats - 1 - (view.sitting_out is not None)
-    winners = legal & beats[played[place]]
-    if winner == PARTNER[view.seat] and (is_last or not beats[played[place]] & unseen & SAME_SUIT[trump][played[0]]):
-        return _least(legal, trump)
-    if not winners:
-        return _least(legal, trump)
-    if is_last:
-        return _least(winners, trump)
-    # Cards that only a ruff can beat are as good as any higher one.
-    sure = mask(card for card in members(winners) if not beats[card] & unseen & SAME_SUIT[trump][card])
-    if sure:
-        return _least(sure, trump)
-    return _least(winners & TRUMPS[trump] or winners, trump) if len(played) == 1 else _greatest(winners, trump)
-
-
 def _greatest(choice: Cards, trump: Suit) -> Card:
     return max(members(choice), key=lambda card: _worth(card, choice, trump))
 
 
+def _card(view: View) -> Card:
+    trump, legal, played = view.trump, view.legal, view.trick.cards
+    assert view.seat is not None
+    assert trump is not None
+    unseen = _unseen(view)
+    if not played:
+        return _lead(view, trump, unseen)
+    beats = BEATS[trump]
+    place = winning(played, beats)
+    best = played[place]
+    is_last = len(played) == view.seats - (1 if view.sitting_out is None else 2)
+    if view.trick.seats[place] == PARTNER[view.seat] and (is_last or _tops(BIT[best], trump, unseen)):
+        return _least(legal, trump)
+    winners = legal & beats[best]
+    if not winners:
+        return _least(legal, trump)
+    tops = _tops(winners, trump, unseen)
+    if is_last or tops:
+        return _least(winners if is_last else tops, trump)
+    # Second to play a low ruff will do; the third has to make it dear.
+    ruffs = winners & TRUMPS[trump]
+    return _least(ruffs, trump) if ruffs and len(played) == 1 else _greatest(winners, trump)
+
+
 def _lead(view: View, trump: Suit, unseen: Cards) -> Card:
-    assert view.seat is not None and view.maker is not None
+    assert view.seat is not None
+    assert view.maker is not None
     hand = view.hand
     trumps = hand & TRUMPS[trump]
-    are_makers = SIDE_OF[view.seat] == SIDE_OF[view.maker]
-    sure = mask(card for card in members(hand) if not BEATS[trump][card] & unseen & SAME_SUIT[trump][card])
-    if are_makers and unseen & TRUMPS[trump]:
-        if sure & trumps:
-            return _greatest(sure & trumps, trump)
+    plain = hand ^ trumps
+    tops = _tops(hand, trump, unseen)
+    trumps_are_out = unseen & TRUMPS[trump]
+    if trumps_are_out and SIDE_OF[view.seat] == SIDE_OF[view.maker]:
+        # Makers draw trumps, with one that holds or from length.
+        if tops & trumps:
+            return _greatest(tops & trumps, trump)
         if trumps.bit_count() >= 3:
             return _greatest(trumps, trump)
-    if sure & ~trumps:
-        return _greatest(sure & ~trumps, trump)
-    if not unseen & TRUMPS[trump] and trumps:
+    if tops & plain:
+        return _greatest(tops & plain, trump)
+    if trumps and not trumps_are_out:
         return _greatest(trumps, trump)
-    return _least(hand & ~trumps or hand, trump)
+    return _least(plain or hand, trump)
+
+
+def _tops(choice: Cards, trump: Suit, unseen: Cards) -> Cards:
+    """Those of the cards that no unseen one of their own suit beats."""
+    beats, same_suit = BEATS[trump], SAME_SUIT[trump]
+    return mask(card for card in members(choice) if not beats[card] & same_suit[card] & unseen)
 
 
 def _unseen(view: View) -> Cards:
