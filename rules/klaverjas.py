@@ -48,6 +48,7 @@ from rules.partners import (
     places,
     set_up,
     tricks_won,
+    winners_of,
     winning,
 )
 from rules.values import maker, value
@@ -124,6 +125,11 @@ class State:
     def totals(self) -> tuple[int, ...]:
         """Points by seat in the deals scored so far; partners carry the same."""
         return self.current.sheet.totals
+
+    @property
+    def winners(self) -> tuple[Seat, ...]:
+        """Who took each trick of the current deal so far, until the deal is scored."""
+        return winners_of(self.tricks, self.order[0])
 
 
 _state = maker(State)

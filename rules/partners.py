@@ -58,6 +58,11 @@ def hands_of(packets: Sequence[Sequence[Card]], dealer: Seat) -> tuple[Cards, ..
     return tuple(hands[3 - dealer :] + hands[: 3 - dealer])
 
 
+def winners_of(tricks: Sequence[Trick], leader: Seat) -> tuple[Seat, ...]:
+    """Who took each trick: who takes one leads the next, and `leader` is to lead now."""
+    return (*(trick.seats[0] for trick in tricks[1:]), leader) if tricks else ()
+
+
 def added(totals: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:
     """Totals with the points of one more deal."""
     return tuple(map(add, totals, points))
@@ -100,11 +105,8 @@ def winning(trick: tuple[Card, ...], beats: Sequence[Cards]) -> int:
 
 
 def tricks_won(tricks: Sequence[Trick], leader: Seat) -> tuple[int, ...]:
-    """How many tricks each seat took: who takes one leads the next, and `leader` is to lead now."""
-    if not tricks:
-        return (0, 0, 0, 0)
+    """How many tricks each seat took; as `winners_of`."""
     won = [0, 0, 0, 0]
-    won[leader] = 1
-    for trick in tricks[1:]:
-        won[trick.seats[0]] += 1
+    for winner in winners_of(tricks, leader):
+        won[winner] += 1
     return tuple(won)
