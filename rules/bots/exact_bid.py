@@ -12,22 +12,22 @@ from rules.values import value
 
 VERSION: Final = 1
 
-# What a card is worth, fitted by climbing over whole games of four and six seats (the floors are low because a bot that
-# wants no more tricks knows how to duck). A trump, less so much for each higher one that is expected in other hands;
-# however low, long trumps take tricks when the others have run out.
-TRUMP_WORTH: Final = 1.0
-TRUMP_ABOVE: Final = 0.34
-TRUMP_FLOOR: Final = 0.14
-TRUMP_LENGTH: Final = 0.07
+# All in thousandths and whole numbers, so that every Python decides the same. What a card is worth in tricks, fitted by
+# climbing over whole games of four and six seats. A trump, less so much for each higher one that is expected in other
+# hands; however low, long trumps take tricks when the others have run out.
+TRUMP_WORTH: Final = 1000
+TRUMP_ABOVE: Final = 340
+TRUMP_FLOOR: Final = 140
+TRUMP_LENGTH: Final = 70
 # Another card likewise; it counts in full if about so many of its suit as players are expected in other hands.
-PLAIN_WORTH: Final = 0.88
-PLAIN_ABOVE: Final = 0.58
-PLAIN_FLOOR: Final = 0.05
-FOLLOWERS: Final = 1.2
+PLAIN_WORTH: Final = 880
+PLAIN_ABOVE: Final = 580
+PLAIN_FLOOR: Final = 50
+FOLLOWERS: Final = 1200
 # Tricks are easier to lose than to take.
-CAUTION: Final = 0.4
+CAUTION: Final = 400
 # How much of each trick that the others bid beyond their share is not to be had.
-CROWDING: Final = 0.2
+CROWDING: Final = 200
 
 
 @value
@@ -52,8 +52,8 @@ def steady(style: Style, view: View, _chance: bytes) -> Move:
     return _card(view, prospects, style.tricks_score)
 
 
-def _prospects(view: View, deck: Cards) -> dict[Card, float]:
-    """For each card held, the chance that it takes a trick."""
+def _prospects(view: View, deck: Cards) -> dict[Card, int]:
+    """For each card held, the chance in thousandths that it takes a trick."""
     hand = view.hand
     seen = hand | mask(view.trick.cards)
     for trick in view.tricks:
@@ -62,33 +62,33 @@ def _prospects(view: View, deck: Cards) -> dict[Card, float]:
         seen |= BIT[view.turned]
     unseen = deck & ~seen
     # The chance that an unseen card is in somebody's hand rather than in the rest of the pack.
-    in_play = (sum(view.hand_counts) - hand.bit_count()) / max(unseen.bit_count(), 1)
-    others = view.seats - 1
+    in_play = 1000 * (sum(view.hand_counts) - hand.bit_count()) // max(unseen.bit_count(), 1)
+    full_suit = (view.seats - 1) * FOLLOWERS
     trump_cards = 0 if view.trump is None else SUIT_CARDS[view.trump]
-    trumps_out = (unseen & trump_cards).bit_count() * in_play
+    may_be_ruffed = (unseen & trump_cards).bit_count() * in_play > 500
     prospects = {}
     for card in members(hand):
         suit_cards = SAME_SUIT[card]
-        length = (hand & suit_cards).bit_count()
-        suit_out = (unseen & suit_cards).bit_count() * in_play
         above = (unseen & suit_cards & -BIT[card]).bit_count() * in_play
         if BIT[card] & trump_cards:
-            prospects[card] = max(TRUMP_WORTH - TRUMP_ABOVE * above, TRUMP_FLOOR + TRUMP_LENGTH * length)
+            length = (hand & suit_cards).bit_count()
+            prospects[card] = max(TRUMP_WORTH - TRUMP_ABOVE * above // 1000, TRUMP_FLOOR + TRUMP_LENGTH * length)
         else:
-            followed = min(1.0, suit_out / (others * FOLLOWERS)) if trumps_out > 0.5 else 1.0
-            prospects[card] = max(PLAIN_WORTH - PLAIN_ABOVE * above, PLAIN_FLOOR) * followed
+            worth = max(PLAIN_WORTH - PLAIN_ABOVE * above // 1000, PLAIN_FLOOR)
+            suit_out = (unseen & suit_cards).bit_count() * in_play
+            prospects[card] = worth * min(suit_out, full_suit) // full_suit if may_be_ruffed else worth
     return prospects
 
 
-def _bid(view: View, prospects: dict[Card, float]) -> Move:
+def _bid(view: View, prospects: dict[Card, int]) -> Move:
     bids = [call - BID for _, call in view.calls]
-    crowding = sum(bids) - view.hand_size * len(bids) / view.seats
-    wanted = sum(prospects.values()) - CAUTION - CROWDING * crowding
+    crowding = sum(bids) * view.seats - view.hand_size * len(bids)
+    wanted = sum(prospects.values()) - CAUTION - CROWDING * crowding // view.seats
     # The nearest bid that the hook leaves; of two as near, the smaller.
-    return min(members(view.legal), key=lambda move: abs(move - BID - wanted))
+    return min(members(view.legal), key=lambda move: abs(1000 * (move - BID) - wanted))
 
 
-def _card(view: View, prospects: dict[Card, float], tricks_score: bool) -> Card:
+def _card(view: View, prospects: dict[Card, int], tricks_score: bool) -> Card:
     needed = _still_needed(view)
     wants_tricks = needed > 0 or (needed < 0 and tricks_score)
     played = view.trick.cards
