@@ -1,16 +1,20 @@
 """`python -m services.table`: the table service, put together for its process and for tests alike."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from levata.facts.v1 import facts_pb2
+
+from chassis import bus
 from chassis.auth import Verifier
 from chassis.clock import Clock
-from chassis.database import open_pool
+from chassis.database import Pool, open_pool
+from chassis.facts import GAMES, FactLog, FactsService, Relay
 from chassis.log import GroupWriter, LogReader
 from chassis.process import run
-from chassis.rpc import Server
+from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.table.app.host import Host
@@ -25,26 +29,39 @@ STOP_SECONDS: Final = 3
 
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncIterator[Address]:
-    """Start the service; it is stopped at the end of the context."""
-    async with (
-        await open_pool(settings.postgres_dsn, settings.service_name) as pool,
-        Clock.following(pool) as clock,
-        GroupWriter(settings.postgres_dsn) as writer,
-    ):
+    """Start the service; it is stopped at the end of the context. Without NATS (an empty URL) it relays no facts."""
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
+        clock = await stack.enter_async_context(Clock.following(pool))
+        on_facts = await _relay(settings, pool, stack)
+        writer = await stack.enter_async_context(GroupWriter(settings.postgres_dsn, on_facts=on_facts))
+
         store, game_log = Store(pool), GameLog(writer, LogReader(pool))
         host = Host(store, game_log, messages, clock)
         server = Server(Verifier.from_file(settings.jwks_file, clock))
         api.serve(server, Tables(store, game_log, host))
+        facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
+        server.add(facts, FactsService(FactLog(pool)), Access.SERVICE)
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
         port = await server.start(*settings.listen)
+        stack.push_async_callback(server.stop, STOP_SECONDS)
         address = Address(settings.listen.host, port)
         await host.start(str(address))
-        try:
-            yield address
-        finally:
-            await host.stop()
-            await server.stop(STOP_SECONDS)
+        stack.push_async_callback(host.stop)
+        yield address
+
+
+async def _relay(settings: Settings, pool: Pool, stack: AsyncExitStack) -> Callable[[], None] | None:
+    """Send facts to JetStream; answers with what wakes the relay."""
+    if not settings.nats_url:
+        return None
+    nats = await bus.connect(settings.nats_url, settings.service_name)
+    stack.push_async_callback(nats.close)
+    relay = Relay(pool, nats, GAMES)
+    await relay.start()
+    stack.push_async_callback(relay.stop)
+    return relay.wake
 
 
 if __name__ == "__main__":

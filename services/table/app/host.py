@@ -8,18 +8,21 @@ is the log's promise, not this module's.
 import asyncio
 from collections.abc import Coroutine
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 from uuid import UUID, uuid4
 
 import structlog
 
 from chassis.clock import Clock
+from chassis.errors import Refused
 from services.table import domain
 from services.table.app.ports import GameLog, Loaded, Messages, Store
 from services.table.app.running import RunningGame
 from services.table.domain import HOST_SILENT_SECONDS
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 BEAT_SECONDS: Final = 1.0
 # A heartbeat that takes longer has failed.
@@ -41,8 +44,7 @@ class Host:
         self.clock = clock
         self.games: dict[UUID, RunningGame] = {}
         self._address = ""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._loading: dict[UUID, asyncio.Task[RunningGame | None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
         self._stopping = False
         # Clock time of the last heartbeat that succeeded, and since when heartbeats have succeeded without a break.
@@ -71,7 +73,11 @@ class Host:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.store.release(self.id)
+        try:
+            await self.store.release(self.id)
+        except Refused as refused:
+            # Others take the games when they have not seen us for a while.
+            log.warning("cannot release the games", error=refused.message)
 
     # What running games need
 
@@ -101,6 +107,13 @@ class Host:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(partial(self._ended, name))
+
+    async def to_its_end(self, name: str, work: Coroutine[None, None, T]) -> T:
+        """The result of `work`, which goes on to its end when its caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
     def _ended(self, name: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -173,7 +186,15 @@ class Host:
         return now - self.beat_at_us < window and now - self._beating_since_us >= window
 
     async def _taken(self, game_id: UUID, epoch: int) -> None:
-        await self.take(game_id, epoch)
+        """Take over a game that was claimed; as often as it takes, because nobody else will while we are alive."""
+        while True:
+            try:
+                if await self.still_owns(game_id, epoch):
+                    await self.take(game_id, epoch)
+                return
+            except Refused as refused:
+                log.warning("cannot take a game over yet", game=str(game_id), error=refused.message)
+                await asyncio.sleep(BEAT_SECONDS)
 
     async def _tick(self) -> None:
         """Clocks that ran out, and heartbeats to silent streams."""

@@ -108,6 +108,7 @@ class RunningGame:
         "_around",
         "_chain",
         "_in_flight",
+        "_looking_up",
         "_queue",
         "_recovering",
         "dropped",
@@ -127,6 +128,8 @@ class RunningGame:
         self._queue: deque[_Waiting] = deque()
         self._in_flight: _InFlight | None = None
         self._recovering = False
+        # Commands that are looked up in the log now.
+        self._looking_up = 0
         self.dropped = False
         self.subscriptions: list[Subscription] = []
 
@@ -174,25 +177,36 @@ class RunningGame:
             waiting.done(errors.future_version(table.version), False)
         elif table.over or command.at_version < table.opened_version:
             # A repetition always comes here: its first application closed the decision that it answers.
-            self._around.spawn("look up a command", self._answer_late(waiting))
+            self._look_up(waiting)
         else:
             step = domain.move(table, seat, command.move, Decider.PERSON, self._now_us())
             if not isinstance(step, Rejection):
                 self._append(step, waiting)
                 return
             waiting.done(errors.rejected(step), False)
-            if table.away[seat]:
-                # Whoever acts is back, even when it was not their turn.
-                self._server_step(domain.return_to_seat(table, seat, self._now_us()))
+        if seat is not None and table.away[seat]:
+            # Whoever acts is back, whatever became of the act: the bot that answers at once leaves no time for more.
+            self._server_step(domain.return_to_seat(table, seat, self._now_us()))
+
+    def _look_up(self, waiting: _Waiting) -> None:
+        if self._looking_up < COMMANDS_WAITING_MAX:
+            self._looking_up += 1
+            self._around.spawn("look up a command", self._answer_late(waiting))
+        else:
+            waiting.done(errors.busy(), False)
 
     async def _answer_late(self, waiting: _Waiting) -> None:
         """Answer a command whose decision is closed: applied before, its id used otherwise, or too late."""
+        answer: tuple[Outcome, bool] = errors.unavailable(), False
         try:
             applied = await self._around.log.applied(self.game_id, waiting.command.name().key)
+            answer = late_answer(self.table, waiting.command, applied)
         except Refused as refused:
-            waiting.done(refused, False)
-            return
-        waiting.done(*late_answer(self.table, waiting.command, applied))
+            answer = refused, False
+        finally:
+            # Also when this is cancelled, because the replica stops.
+            self._looking_up -= 1
+            waiting.done(*answer)
 
     def _server_step(self, step: Step | Rejection) -> None:
         if self._in_flight is None and not self._recovering and not self.dropped and not isinstance(step, Rejection):
@@ -212,8 +226,18 @@ class RunningGame:
         assert flight is not None
         if result is AppendResult.COMMITTED:
             self._in_flight = None
-            self._committed(flight)
-            self._go_on()
+            try:
+                self._committed(flight)
+                self._go_on()
+            except Exception:
+                # A fault of ours: this table stops, its log stays.
+                self._drop()
+                raise
+        elif self.dropped:
+            # Nothing hangs on the outcome any more: the next host reads the log.
+            self._in_flight = None
+            if flight.waiting is not None:
+                flight.waiting.done(errors.unavailable(), False)
         else:
             self._recovering = True
             self._around.spawn("recover a game", self._recover(flight, result))
@@ -223,10 +247,10 @@ class RunningGame:
         step, chain, waiting = flight
         self.table = step.table
         self._chain = chain
-        if self.subscriptions:
-            self._publish(self._around.messages.commit_messages(before, step.commit, step.table), waiting)
         if waiting is not None:
             waiting.done(step.commit.version, False)
+        if self.subscriptions:
+            self._publish(self._around.messages.commit_messages(before, step.commit, step.table), waiting)
         if step.table.over:
             self._end()
 
@@ -305,7 +329,7 @@ class RunningGame:
         if waiting is None:
             return
         if result is AppendResult.BEATEN:
-            self._around.spawn("look up a command", self._answer_late(waiting))
+            self._look_up(waiting)
         else:
             waiting.done(errors.unavailable(), False)
 

@@ -91,7 +91,13 @@ class Tables:
         return prepared
 
     async def create(self, new: NewGame) -> int:
-        """Start a prepared game; answers with its first commit's version."""
+        """Start a prepared game; answers with its first commit's version.
+
+        A game that is in the log needs its host, so this goes on when its caller is cancelled.
+        """
+        return await self.host.to_its_end("create a game", self._create(new))
+
+    async def _create(self, new: NewGame) -> int:
         prepared = await self._store.prepared(new.game_id)
         if prepared is None:
             raise errors.game_not_found()
@@ -115,6 +121,7 @@ class Tables:
         if first is None:
             raise errors.unavailable()
         if not first.kinds & Kind.CREATED:
+            await self._store.mark_over(new.game_id)
             raise errors.refused("GAME_CANCELLED", grpc.StatusCode.FAILED_PRECONDITION, "This id was cancelled.")
         if first.content_hash != new.content_hash:
             raise errors.refused(
@@ -150,17 +157,20 @@ class Tables:
     async def _act_elsewhere(
         self, game_id: UUID, command: PlayerCommand, done: Done, origin: Subscription | None
     ) -> None:
+        answer: tuple[Outcome, bool] = errors.unavailable(), False
         try:
             game = await self.find(game_id)
             if isinstance(game, RunningGame):
                 game.act(command, done, origin)
-            else:
-                done(*await self._act_too_late(game_id, game, command))
+                return
+            answer = await self._act_too_late(game_id, game, command)
         except Refused as refused:
-            done(refused, False)
-        except Exception:
-            done(errors.unavailable(), False)
+            answer = refused, False
+        except BaseException:
+            # Cancelled, because the replica stops, or a fault of ours.
+            done(*answer)
             raise
+        done(*answer)
 
     async def _act_too_late(self, game_id: UUID, table: Table, command: PlayerCommand) -> tuple[Outcome, bool]:
         """What a command gets in a game that is over: its first answer again, if it had one."""
