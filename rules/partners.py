@@ -60,7 +60,7 @@ def hands_of(packets: Sequence[Sequence[Card]], dealer: Seat) -> tuple[Cards, ..
 
 def winners_of(tricks: Sequence[Trick], leader: Seat) -> tuple[Seat, ...]:
     """Who took each trick: who takes one leads the next, and `leader` is to lead now."""
-    return (*(trick.seats[0] for trick in tricks[1:]), leader) if tricks else ()
+    return (*[trick.seats[0] for trick in tricks[1:]], leader) if tricks else ()
 
 
 def added(totals: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:

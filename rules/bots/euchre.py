@@ -17,26 +17,29 @@ VERSION: Final = 1
 
 @value
 class Weights:
-    """Tricks that a maker may expect, fitted to deals that this bot played in all four seats."""
+    """Hundredths of tricks that a maker may expect, fitted to deals that this bot played in all four seats.
 
-    whatever_the_cards: float
+    Whole numbers, so that the bot decides the same on every Python.
+    """
+
+    whatever_the_cards: int
     # By the rank of a trump: 9 T Q K A left right.
-    trumps: tuple[float, ...]
+    trumps: tuple[int, ...]
     # Of a plain ace, of a plain king that another card guards, and of a void beside a trump.
-    ace: float
-    king: float
-    void: float
+    ace: int
+    king: int
+    void: int
 
 
-_WITH_PARTNER: Final = Weights(1.35, (0.35, 0.4, 0.4, 0.45, 0.6, 0.8, 0.95), ace=0.33, king=0.14, void=0.16)
-_ALONE: Final = Weights(-0.15, (0.5, 0.6, 0.65, 0.75, 0.85, 1.1, 1.3), ace=0.5, king=0.18, void=0.23)
+_WITH_PARTNER: Final = Weights(135, (35, 40, 40, 45, 60, 80, 95), ace=33, king=14, void=16)
+_ALONE: Final = Weights(-15, (50, 60, 65, 75, 85, 110, 130), ace=50, king=18, void=23)
 
 # What it adds that the upcard goes to the partner, or to an opponent.
-_UPCARD_TO_PARTNER: Final = 0.3
-_UPCARD_TO_OPPONENT: Final = -0.35
+_UPCARD_TO_PARTNER: Final = 30
+_UPCARD_TO_OPPONENT: Final = -35
 
-_ENOUGH_TO_CALL: Final = 2.95
-_ENOUGH_ALONE: Final = 3.5
+_ENOUGH_TO_CALL: Final = 295
+_ENOUGH_ALONE: Final = 350
 
 
 def steady(view: View, _chance: bytes) -> Move:
@@ -68,7 +71,7 @@ def _call(view: View) -> Move:
         return NAME_TRUMP + suit if is_stuck or tricks >= _ENOUGH_TO_CALL else PASS
 
     hand = view.hand
-    gain = 0.0
+    gain = 0
     if view.seat == view.dealer:
         hand |= BIT[view.turned]
         hand ^= BIT[_least(hand, upcard_suit)]
@@ -81,15 +84,15 @@ def _call(view: View) -> Move:
     return ORDER_UP if _tricks(hand, upcard_suit, _WITH_PARTNER) + gain >= _ENOUGH_TO_CALL else PASS
 
 
-def _tricks(hand: Cards, trump: Suit, weights: Weights) -> float:
-    """How many tricks a maker with these five cards should take, with or without the partner."""
+def _tricks(hand: Cards, trump: Suit, weights: Weights) -> int:
+    """How many hundredths of tricks a maker with these five cards should take."""
     tricks = weights.whatever_the_cards
     for suit, ranking in enumerate(RANKINGS[trump]):
         held = [rank for rank, card in enumerate(ranking) if hand & BIT[card]]
         if suit == trump:
             tricks += sum([weights.trumps[rank] for rank in held])
         elif not held:
-            tricks += weights.void if hand & TRUMPS[trump] else 0.0
+            tricks += weights.void if hand & TRUMPS[trump] else 0
         elif held[-1] == len(ranking) - 1:
             tricks += weights.ace
         elif held[-1] == len(ranking) - 2 and len(held) > 1:
@@ -105,12 +108,12 @@ def _least(choice: Cards, trump: Suit) -> Card:
     return min(members(choice), key=lambda card: _worth(card, choice, trump))
 
 
-def _worth(card: Card, choice: Cards, trump: Suit) -> float:
+def _worth(card: Card, choice: Cards, trump: Suit) -> int:
     suit = SAME_SUIT[trump][card]
     above = (BEATS[trump][card] & suit).bit_count()
     if TRUMPS[trump] & BIT[card]:
-        return 20 - above
-    return 10 - above + 0.6 * (choice & suit).bit_count()
+        return 200 - 10 * above
+    return 100 - 10 * above + 6 * (choice & suit).bit_count()
 
 
 def _greatest(choice: Cards, trump: Suit) -> Card:

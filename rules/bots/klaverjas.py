@@ -49,6 +49,21 @@ _POINTS_TO_COME: Final = 4.0
 _LAST_TRICK: Final = 10
 
 
+def _chance_of_none(held: int, total: int, wanted: int) -> float:
+    # As if a card could be held twice, which is near enough. Multiplied out: a power is not the same on every machine.
+    chance = 1.0
+    for _ in range(held):
+        chance *= 1 - wanted / total
+    return chance
+
+
+# By the cards that a hand holds, of how many, and how many of these are wanted.
+_CHANCE_OF_NONE: Final = tuple(
+    tuple(tuple(_chance_of_none(held, max(total, 1), wanted) for wanted in range(total + 1)) for total in range(33))
+    for held in range(9)
+)
+
+
 def steady(view: View, _chance: bytes) -> Move:
     """The move of the seat whose turn it is."""
     legal = view.legal
@@ -101,7 +116,8 @@ def _card(view: View) -> Card:
         for is_ours, possible, held in behind:
             beaten = _chance_to_beat(possible, held, trick[0], trick[place], trump)
             chance += (1 - chance) * beaten if is_ours else -chance * beaten
-        stake = extra + trick_points(trick, trump) + trick_roem(mask(trick), trump)
+        # A lead alone holds no roem.
+        stake = extra + trick_points(trick, trump) + (trick_roem(mask(trick), trump) if played else 0)
         kept = _POINTS_KEPT * points[card]
         if SUIT_OF[card] == trump:
             kept += _TRUMP_KEPT
@@ -114,20 +130,13 @@ def _card(view: View) -> Card:
 
 def _chance_to_beat(possible: Cards, held: int, led: Card, best: Card, trump: Suit) -> float:
     """The chance that a hand of so many of the possible cards beats the best one, by following suit or by a ruff."""
-    total = possible.bit_count()
-    if not total:
-        return 0.0
+    none_of = _CHANCE_OF_NONE[held][possible.bit_count()]
     beating = BEATS[trump][best] & possible
-    follows = 1 - _chance_of_none(beating & SAME_SUIT[led], total, held)
+    follows = 1 - none_of[(beating & SAME_SUIT[led]).bit_count()]
     ruffs = beating & ~SAME_SUIT[led]
     if not ruffs:
         return follows
-    return follows + _chance_of_none(possible & SAME_SUIT[led], total, held) * (1 - _chance_of_none(ruffs, total, held))
-
-
-def _chance_of_none(wanted: Cards, total: int, held: int) -> float:
-    # With replacement, which is near enough.
-    return float((1 - wanted.bit_count() / total) ** held)
+    return follows + none_of[(possible & SAME_SUIT[led]).bit_count()] * (1 - none_of[ruffs.bit_count()])
 
 
 def _unseen(view: View) -> tuple[Cards, list[Cards]]:
