@@ -1,5 +1,6 @@
 """Games told on a terminal, each in its own terms: a game type that has some is one line in `TELLERS`."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from tools.recorded import Game
@@ -12,6 +13,6 @@ TELLERS: Final[dict[str, type[Teller]]] = {
 }
 
 
-def teller(game: Game) -> Teller:
-    """Who tells this game."""
-    return TELLERS.get(game.created.game_type, Teller)(game)
+def teller(game: Game, names: Mapping[str, str] | None = None) -> Teller:
+    """Who tells this game; `names` are those of accounts that are known."""
+    return TELLERS.get(game.created.game_type, Teller)(game, names or {})

@@ -1,6 +1,6 @@
 """Cards and seats on a terminal: four colours for four suits, legible without any."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from levata.table.v1 import play_pb2
@@ -49,8 +49,13 @@ def seat_name(seat: int) -> str:
     return f"seat {seat}"
 
 
-def occupant_text(info: play_pb2.SeatInfo) -> str:
-    """Who is in a seat; names are not part of a game."""
+def occupant_text(info: play_pb2.SeatInfo, names: Mapping[str, str]) -> str:
+    """Who is in a seat: a game itself knows only account ids, `names` may have more."""
     if not info.account_id:
         return f"{info.bot_level} bot"
-    return f"{'guest' if info.guest else 'account'} {info.account_id}"
+    return names.get(info.account_id) or f"{'guest' if info.guest else 'account'} {info.account_id}"
+
+
+def game_title(game_type: str, variant: str = "") -> str:
+    """`Romanian whist 8-1-8`."""
+    return f"{game_type.replace('_', ' ').capitalize()} {variant}".rstrip()

@@ -3,7 +3,7 @@
 Everything fits 80 columns with seven seats, and says the same without colours.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,7 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.recorded import Deal, Game, Trick
-from tools.telling.cards import LEADS, TAKES, card_text, hand_text, occupant_text, seat_name, suit_name, suit_text
+from tools.telling.cards import (
+    LEADS,
+    TAKES,
+    card_text,
+    game_title,
+    hand_text,
+    occupant_text,
+    seat_name,
+    suit_name,
+    suit_text,
+)
 
 GAIN: Final = "green"
 LOSS: Final = "red"
@@ -28,8 +38,9 @@ class Teller:
     # What its players call a deal.
     deal_word = "Deal"
 
-    def __init__(self, game: Game) -> None:
+    def __init__(self, game: Game, names: Mapping[str, str]) -> None:
         self.game = game
+        self.names = names
         self.seats = range(len(game.seats))
 
     def tell(self) -> Iterator[RenderableType]:
@@ -42,14 +53,14 @@ class Teller:
     def opening(self) -> Iterator[RenderableType]:
         """What is played, and by whom."""
         game = self.game
-        title = game.created.game_type.replace("_", " ").capitalize()
+        title = game_title(game.created.game_type, game.created.variant)
         began = datetime.fromtimestamp(game.created_at_ms / 1000, UTC)
-        yield Text(f"{title} · {game.created.variant} · {len(game.seats)} seats", style="bold")
+        yield Text(f"{title} · {len(game.seats)} seats", style="bold")
         yield Text(f"game {game.game_id} · began {began:%Y-%m-%d %H:%M} UTC", style=FAINT)
         yield Text()
         for seat, info in enumerate(game.created.seats):
             you = "  ◂ seen from here" if seat == game.seat else ""
-            yield Text(f"  {seat_name(seat)}  {occupant_text(info)}{you}")
+            yield Text(f"  {seat_name(seat)}  {self._occupant(info)}{you}")
         yield Text()
         yield Text(f"{LEADS} leads  {TAKES} takes the trick", style=FAINT)
 
@@ -155,7 +166,7 @@ class Teller:
     def _changed(self, change: table_pb2.SeatChanged) -> str:
         if change.info.away:
             return "away, a bot plays on"
-        return f"back, {occupant_text(change.info)}" if change.info.account_id else occupant_text(change.info)
+        return f"back, {self._occupant(change.info)}" if change.info.account_id else self._occupant(change.info)
 
     def ending(self) -> Iterator[RenderableType]:
         """The score sheet and the final places."""
@@ -163,12 +174,11 @@ class Teller:
         yield Text("Score sheet", style="bold")
         yield self.sheet()
         yield Text()
-        finished = self.game.finished
-        if finished is None:
+        if self.game.finished is None:
             yield Text("The game is still being played." if self.game.deals else "No cards were dealt.")
             return
         yield Text("Standings", style="bold")
-        yield self.standings(finished.standings)
+        yield self.standings()
 
     def sheet(self) -> Table:
         """A row for each deal that was scored."""
@@ -187,8 +197,10 @@ class Teller:
         """What a deal brought a seat."""
         return self.points_text(points.points[seat])
 
-    def standings(self, places: Sequence[int]) -> Table:
-        """Seats from the first place on."""
+    def standings(self) -> Table:
+        """Seats from the first place on, of a game that is over."""
+        assert self.game.finished is not None
+        places = self.game.finished.standings
         table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
         table.add_column(justify="right")
         table.add_column()
@@ -197,8 +209,13 @@ class Teller:
         for seat in sorted(self.seats, key=lambda seat: (places[seat], seat)):
             style = "bold yellow" if places[seat] == 1 else ""
             total = str(self.game.totals[seat])
-            table.add_row(f"{places[seat]}.", seat_name(seat), total, occupant_text(self.game.seats[seat]), style=style)
+            table.add_row(
+                f"{places[seat]}.", seat_name(seat), total, self._occupant(self.game.seats[seat]), style=style
+            )
         return table
+
+    def _occupant(self, info: play_pb2.SeatInfo) -> str:
+        return occupant_text(info, self.names)
 
     def _table_of_seats(self, *labels: str) -> Table:
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style=FAINT)
