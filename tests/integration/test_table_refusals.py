@@ -16,7 +16,7 @@ from rules.cards import SAME_SUIT, members
 from rules.game import Phase
 from rules.moves import ALL_CARDS, BID, Move, bid
 from services.table.domain import Table
-from services.table.messages import move_message
+from services.table.rpc.messages import move_message
 from tests.conftest import Database
 from tests.table_client import (
     SEAT_ACCOUNTS,

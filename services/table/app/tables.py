@@ -213,10 +213,15 @@ class Tables:
             if len(page) < limit:
                 return
 
-    async def list_games(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> Sequence[Summary]:
-        """An account's games, newest first."""
-        games = await self._store.games_of(account, before, running_only, min(limit or LIST_PAGE, 200))
-        return [await self._summary(game_id) for game_id in games]
+    async def list_games(
+        self, account: UUID, before: UUID | None, running_only: bool, limit: int
+    ) -> tuple[Sequence[Summary], UUID | None]:
+        """A page of an account's games, newest first, and its last id; None instead on the last page."""
+        games = await self._store.games_of(account, before, running_only, limit)
+        summaries = [await self._summary(game_id) for game_id in games]
+        # A create that was refused, because the game was there with other seats, leaves its accounts with the game.
+        own = [game for game in summaries if any(seat.account == str(account) for seat in game.created.seats)]
+        return own, games[-1] if len(games) == limit else None
 
     async def _summary(self, game_id: UUID) -> Summary:
         first, last = await self._log.read(game_id, 0, 1), await self._log.head(game_id)

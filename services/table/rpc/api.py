@@ -220,11 +220,11 @@ class TableApi:
                     "PAGE_TOKEN_INVALID", grpc.StatusCode.INVALID_ARGUMENT, "The page token is not one of ours."
                 ) from None
         limit = request.page_size or LIST_PAGE
-        summaries = await self._tables.list_games(UUID(call.who.subject), before, request.running_only, limit)
-        response = table_pb2.ListResponse(games=[_summary_message(summary) for summary in summaries])
-        if len(summaries) == limit:
-            response.next_page_token = str(summaries[-1].game_id)
-        return response
+        summaries, last = await self._tables.list_games(UUID(call.who.subject), before, request.running_only, limit)
+        return table_pb2.ListResponse(
+            games=[_summary_message(summary) for summary in summaries],
+            next_page_token="" if last is None else str(last),
+        )
 
 
 def _command(

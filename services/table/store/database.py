@@ -8,7 +8,7 @@ import asyncpg
 
 from chassis.database import Pool, refusing_while_away
 from services.table.app.ports import PreparedGame
-from services.table.domain import HOST_SILENT_SECONDS, Mode
+from services.table.domain import HOST_SILENT_SECONDS, Kind, Mode
 
 CLAIM_BATCH: Final = 200
 
@@ -143,13 +143,14 @@ class Store:
             """
             select p.game_id from player_games p join game_hosts h using (game_id)
             where p.account_id = $1 and ($2::uuid is null or p.game_id < $2) and not (h.over and $3)
-              and exists (select from game_log l where l.game_id = p.game_id and l.version = 1)
+              and exists (select from game_log l where l.game_id = p.game_id and l.version = 1 and l.kinds & $5 <> 0)
             order by p.game_id desc limit $4
             """,
             account,
             before,
             running_only,
             limit,
+            Kind.CREATED.value,
         )
         return [row["game_id"] for row in rows]
 
