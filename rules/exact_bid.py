@@ -139,8 +139,9 @@ class State:
         if not self.tricks:
             return ()
         # The winner of a trick leads the next, which may be the open one.
-        leader = (self.turn - len(self.trick)) % self.current.seats
-        return (*[trick.seats[0] for trick in self.tricks[1:]], leader)
+        leaders = [trick.seats[0] for trick in self.tricks]
+        leaders.append((self.turn - len(self.trick)) % self.current.seats)
+        return tuple(leaders[1:])
 
 
 _state = maker(State)
@@ -348,7 +349,8 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     # One card at a time, the dealer last: seat 0 gets its first card after the seats from forehand to the last.
     first_cards = SEATS_FROM[seats][-dealt.dealer - 1]
     # The cards differ, so that their sum is their union.
-    hands = tuple([sum([BIT[card] for card in pack[first:dealt_count:seats]]) for first in first_cards])
+    bits = [BIT[card] for card in pack[:dealt_count]]
+    hands = tuple([sum(bits[first::seats]) for first in first_cards])
     turned = pack[dealt_count] if dealt_count < len(pack) else None
     trump_cards = 0 if turned is None else SAME_SUIT[turned]
     duty = trump_cards if before.sheet.rules.must_trump else 0
@@ -383,7 +385,10 @@ def _bids_by_seat(state: State) -> tuple[int, ...]:
 
 
 def _tricks_won(state: State) -> tuple[int, ...]:
-    return tuple(map(state.winners.count, range(state.current.seats)))
+    won = [0] * state.current.seats
+    for winner in state.winners:
+        won[winner] += 1
+    return tuple(won)
 
 
 def standings(state: State) -> tuple[int, ...]:
