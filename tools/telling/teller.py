@@ -10,7 +10,6 @@ from typing import Final
 from levata.table.v1 import play_pb2, table_pb2
 from rich import box
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -69,7 +68,7 @@ class Teller:
         yield Text()
         yield self.deal_title(deal)
         for seat, hand in sorted(deal.hands.items()):
-            yield Padding(Text(f"{seat_name(seat)}  ").append_text(hand_text(hand)), (0, 0, 0, 2))
+            yield Text(f"  {seat_name(seat)}  ").append_text(hand_text(hand))
         yield from self.calls(deal)
         table = self._table_of_seats()
         self.fill(table, deal)
@@ -99,7 +98,7 @@ class Teller:
         """What was said before the first card, one line."""
         if deal.calls:
             said = [Text(f"{seat_name(call.seat)} ").append_text(self.call_text(call.move)) for call in deal.calls]
-            yield Padding(Text(", ").join(said), (0, 0, 0, 2))
+            yield Text("  ").append_text(Text(", ").join(said))
 
     def call_text(self, move: play_pb2.Move) -> Text:
         """One bid, call or discard, after the seat's name."""
@@ -182,15 +181,16 @@ class Teller:
 
     def sheet(self) -> Table:
         """A row for each deal that was scored."""
-        table = self._table_of_seats(self.deal_word.lower(), "cards", "trump")
+        table = self._table_of_seats(self.deal_word.lower(), "cards")
         for deal in self.game.deals:
             if deal.scored is not None:
                 cells = (self.sheet_cell(deal.scored.points, seat) for seat in self.seats)
-                table.add_row(str(deal.dealt.deal + 1), str(deal.dealt.hand_size), suit_text(deal.trump), *cells)
+                cards = Text(f"{deal.dealt.hand_size} ").append_text(suit_text(deal.trump))
+                table.add_row(str(deal.dealt.deal + 1), cards, *cells)
         table.add_section()
-        table.add_row("total", "", "", *(str(total) for total in self.game.totals), style="bold")
+        table.add_row("total", "", *(str(total) for total in self.game.totals), style="bold")
         if self.game.finished is not None:
-            table.add_row("place", "", "", *(f"{place}." for place in self.game.finished.standings), style="bold")
+            table.add_row("place", "", *(f"{place}." for place in self.game.finished.standings), style="bold")
         return table
 
     def sheet_cell(self, points: play_pb2.DealPoints, seat: int) -> Text:
