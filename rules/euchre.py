@@ -438,6 +438,7 @@ GAME: Final = Game(
     start=start,
     decide=decide,
     evolve=evolve,
+    advance=advance,
     legal_moves=legal_moves,
     view=view,
     standings=standings,

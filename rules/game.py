@@ -250,6 +250,9 @@ class Game:
     decide: Callable[[Any, Command], tuple[Event, ...] | Rejection]
     # The state after an event. Never refuses: a failed assertion means that the log or the code is wrong.
     evolve: Callable[[Any, Event], Any]
+    # The state after a legal move and all its events, which are never made: for playouts. Does not check that it is
+    # legal.
+    advance: Callable[[Any, Move], Any]
     # All that the seat whose turn it is may do, as a set of move codes; 0 when it is nobody's turn.
     legal_moves: Callable[[Any], Moves]
     view: Callable[[Any, Seat | None], View]

@@ -96,6 +96,7 @@ GAME: Final = Game(
     start=partial(exact_bid.start, RULES),
     decide=exact_bid.decide,
     evolve=exact_bid.evolve,
+    advance=exact_bid.advance,
     legal_moves=exact_bid.legal_moves,
     view=exact_bid.view,
     standings=exact_bid.standings,

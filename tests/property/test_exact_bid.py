@@ -110,7 +110,7 @@ def test_advance_is_the_fold_of_the_consequences(
     ):
         if isinstance(command, MakeMove):
             assert exact_bid.consequences(before, command.move) == events
-            assert exact_bid.advance(before, command.move) == after
+            assert game.advance(before, command.move) == after
 
 
 @every_contest
