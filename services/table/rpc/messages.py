@@ -325,6 +325,11 @@ def _write_record(message: play_pb2.DealPoints, record: DealRecord) -> None:
     message.points.extend(record.points)
     message.tricks_won.extend(record.tricks_won)
     message.bids.extend(record.bids)
+    if record.maker is not None:
+        message.maker = record.maker
+    message.trump = _suit(record.trump)
+    message.card_points.extend(record.card_points)
+    message.roem.extend(record.roem)
 
 
 def _write_trick(message: play_pb2.Trick, trick: Trick) -> None:
@@ -362,3 +367,6 @@ def _write_view(message: play_pb2.View, view: View) -> None:
         message.maker = view.maker
     if view.sitting_out is not None:
         message.sitting_out = view.sitting_out
+    message.discarded = _card(view.discarded)
+    message.card_points.extend(view.card_points)
+    message.roem.extend(view.roem)
