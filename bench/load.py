@@ -26,6 +26,9 @@ _SAMPLE = table_pb2.WatchResponse(
 ).SerializeToString()
 
 
+_COMMIT_TAG = _SAMPLE[0]
+
+
 @dataclass
 class Tally:
     """Moves and how long each took until all streams had it, in seconds."""
@@ -98,6 +101,15 @@ async def connections(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
     yield channels
     for channel in channels:
         await channel.close()
+
+
+async def _next_commit(stream: Any) -> bytes:
+    """The next message that is a commit: in a lull heartbeats come between."""
+    while True:
+        message = await stream.read()
+        assert message is not grpc.aio.EOF, "the stream ended before the game"
+        if message[0] == _COMMIT_TAG:
+            return bytes(message)
 
 
 class BareGame:
@@ -244,12 +256,8 @@ class TableGame:
                 game_id=self._game_id, command_id=command, at_version=self._version, move=self._next
             )
             await self._act(act.SerializeToString(), metadata=self._tokens[self._turn])
-        messages = [await stream.read() for stream in self._streams]
+        messages = [await _next_commit(stream) for stream in self._streams]
         commit = table_pb2.WatchResponse.FromString(messages[0]).commit
-        while not commit.version:
-            # A heartbeat in a lull; the commit comes behind it.
-            messages = [await stream.read() for stream in self._streams]
-            commit = table_pb2.WatchResponse.FromString(messages[0]).commit
         self._version = commit.version
         if not commit.HasField("decision"):
             # Over: on with another one.
