@@ -145,7 +145,10 @@ class State:
 
 
 _state = maker(State)
+_deal = maker(Deal)
 _trick = maker(Trick)
+_record = maker(DealRecord)
+_sheet = maker(Sheet)
 
 
 def setup(rules: Rules, variant: str, seats: int, draws: Draws) -> Setup | Rejection:
@@ -164,7 +167,7 @@ def start(rules: Rules, setup: Setup) -> State:
 
 def _awaiting_deal(sheet: Sheet, number: int, dealer: Seat) -> State:
     seats = sheet.setup.seats
-    deal = Deal(sheet, number, dealer, seats, SEATS_FROM[seats][1])
+    deal = _deal(sheet, number, dealer, seats, SEATS_FROM[seats][1], 0, (), None, 0, 0)
     return _state(_AWAITING_DEAL, NO_SEAT, deal, (), (), 0, 0, ())
 
 
@@ -247,8 +250,10 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
     if len(state.tricks) < deal.hand_size - 1 or len(state.trick) < deal.seats - 1:
         return (moved,)
     # The last card of the deal.
-    after = _after_scoring(_after_card(state, move))
-    scored = DealScored(after.deal, after.current.sheet.scored[-1].points)
+    played = _after_card(state, move)
+    points = _points(played)
+    after = _after_scoring(played, points)
+    scored = DealScored(deal.number, points)
     if _has_next_deal(after):
         return moved, scored
     return moved, scored, Finished(standings(after))
@@ -261,7 +266,7 @@ def advance(state: State, move: Move) -> State:
     after = _after_card(state, move)
     if after.held:
         return after
-    scored = _after_scoring(after)
+    scored = _after_scoring(after, _points(after))
     return scored if _has_next_deal(scored) else _after_finish(scored)
 
 
@@ -276,18 +281,35 @@ def evolve(state: State, event: Event) -> State:
     """The state after an event. Never refuses: a failed assertion means that the log or the code is wrong."""
     # Apart from the others, because a log is nearly all moves and a class pattern takes twice the time.
     if isinstance(event, Moved):
-        assert event.seat == state.turn
-        return _after_card(state, event.move) if state.phase is _PLAYING else _after_bid(state, event.move)
+        move = event.move
+        if state.phase is not _PLAYING:
+            assert event.seat == state.turn
+            return _after_bid(state, move)
+        deal = state.current
+        trick = state.trick
+        if len(trick) + 1 == deal.seats:
+            assert event.seat == state.turn
+            return _after_card(state, move)
+        # Nearly all events of a log come to here: a card that completes no trick, without a call in between.
+        seat = state.turn
+        assert event.seat == seat
+        return _state(
+            _PLAYING,
+            deal.left_of[seat],
+            deal,
+            state.bids,
+            trick + (move,),  # noqa: RUF005 - half the time of unpacking
+            state.trick_set | BIT[move],
+            state.held,
+            state.tricks,
+        )
     match event:
         case Dealt():
             return _after_dealing(state, event)
         case DealScored():
-            after = _after_scoring(state)
-            assert event.deal == after.current.number
-            assert event.points == after.current.sheet.scored[-1].points
-            return after
+            assert event.deal == state.current.number
+            return _after_scoring(state, event.points)
         case Finished():
-            assert event.standings == standings(state)
             return _after_finish(state)
         case _:
             assert_never(event)
@@ -349,28 +371,31 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     # One card at a time, the dealer last: seat 0 gets its first card after the seats from forehand to the last.
     first_cards = SEATS_FROM[seats][-dealt.dealer - 1]
     # The cards differ, so that their sum is their union.
-    bits = [BIT[card] for card in pack[:dealt_count]]
+    bits = list(map(BIT.__getitem__, pack[:dealt_count]))
     hands = tuple([sum(bits[first::seats]) for first in first_cards])
     turned = pack[dealt_count] if dealt_count < len(pack) else None
     trump_cards = 0 if turned is None else SAME_SUIT[turned]
     duty = trump_cards if before.sheet.rules.must_trump else 0
-    deal = Deal(
+    deal = _deal(
         before.sheet, dealt.deal, dealt.dealer, seats, before.left_of, hand_size, hands, turned, trump_cards, duty
     )
     return _state(_BIDDING, deal.left_of[deal.dealer], deal, (), (), 0, sum(hands), ())
 
 
-def _after_scoring(state: State) -> State:
+def _points(state: State) -> tuple[int, ...]:
+    return tuple(map(state.current.sheet.rules.points, _bids_by_seat(state), _tricks_won(state)))
+
+
+def _after_scoring(state: State, points: tuple[int, ...]) -> State:
     deal = state.current
     sheet = deal.sheet
     assert state.phase is _PLAYING
     assert not state.held
-    bids, tricks_won = _bids_by_seat(state), _tricks_won(state)
-    points = tuple(map(sheet.rules.points, bids, tricks_won))
-    record = DealRecord(deal.number, deal.hand_size, points, tricks_won, bids)
+    tricks_won, bids = _tricks_won(state), _bids_by_seat(state)
+    record = _record(deal.number, deal.hand_size, points, tricks_won, bids, None, None, (), ())
     totals = tuple(map(add, sheet.totals, points))
     return _awaiting_deal(
-        Sheet(sheet.rules, sheet.setup, totals, (*sheet.scored, record)), deal.number, deal.left_of[deal.dealer]
+        _sheet(sheet.rules, sheet.setup, totals, (*sheet.scored, record)), deal.number, deal.left_of[deal.dealer]
     )
 
 
@@ -385,9 +410,13 @@ def _bids_by_seat(state: State) -> tuple[int, ...]:
 
 
 def _tricks_won(state: State) -> tuple[int, ...]:
-    won = [0] * state.current.seats
-    for winner in state.winners:
-        won[winner] += 1
+    seats = state.current.seats
+    won = [0] * seats
+    if state.tricks:
+        # Who takes a trick leads the next, which may be the open one.
+        for trick in state.tricks[1:]:
+            won[trick.seats[0]] += 1
+        won[(state.turn - len(state.trick)) % seats] += 1
     return tuple(won)
 
 
