@@ -40,6 +40,8 @@ def _fold_event(picture: Picture, event: table_pb2.Event) -> None:
             view.tricks.add().CopyFrom(view.trick)
             view.trick.CopyFrom(NO_CARDS)
             view.tricks_won[event.trick_taken.seat] += 1
+            view.card_points[:] = event.trick_taken.card_points
+            view.roem[:] = event.trick_taken.roem
         case "dealt":
             _fold_deal(view, event.dealt, len(picture.seats))
         case "deal_scored":
@@ -94,18 +96,64 @@ def _clear_table(view: play_pb2.View, seats: int) -> None:
     for name in _OF_ONE_DEAL:
         view.ClearField(name)
     view.trick.CopyFrom(NO_CARDS)
+    view.card_points[:] = [0] * len(view.card_points)
+    view.roem[:] = [0] * len(view.roem)
     view.hand_counts[:] = [0] * seats
     view.tricks_won[:] = [0] * seats
 
 
 def _fold_move(view: play_pb2.View, moved: table_pb2.Moved) -> None:
-    if moved.move.WhichOneof("kind") != "play_card":
-        view.calls.add(seat=moved.seat, move=moved.move)
-        return
+    match moved.move.WhichOneof("kind"):
+        case "play_card":
+            _fold_card(view, moved.seat, moved.move.play_card)
+        case "discard":
+            _lay_away(view, moved.seat, moved.move.discard)
+        case _:
+            view.calls.add(seat=moved.seat, move=moved.move)
+            _fold_call(view, moved.seat, moved.move)
+
+
+def _fold_card(view: play_pb2.View, seat: int, card: play_pb2.Card.ValueType) -> None:
     if not view.trick.cards:
-        view.trick.leader = moved.seat
-    view.trick.cards.append(moved.move.play_card)
-    view.trick.seats.append(moved.seat)
-    view.hand_counts[moved.seat] -= 1
-    if view.HasField("seat") and view.seat == moved.seat:
-        view.hand.remove(moved.move.play_card)
+        view.trick.leader = seat
+    view.trick.cards.append(card)
+    view.trick.seats.append(seat)
+    view.hand_counts[seat] -= 1
+    if _is_own(view, seat):
+        view.hand.remove(card)
+
+
+def _lay_away(view: play_pb2.View, seat: int, card: play_pb2.Card.ValueType) -> None:
+    view.hand_counts[seat] -= 1
+    # Of another's discard the card is not told.
+    if _is_own(view, seat):
+        view.hand.remove(card)
+        view.discarded = card
+
+
+def _fold_call(view: play_pb2.View, seat: int, move: play_pb2.Move) -> None:
+    """What a call says: who named which trump, who sits out, and that the dealer takes what was ordered up."""
+    match move.WhichOneof("kind"):
+        case "order_up":
+            alone = move.order_up.alone
+            view.trump = suit_of(view.turned)
+            view.hand_counts[view.dealer] += 1
+            if _is_own(view, view.dealer):
+                view.hand[:] = sorted([*view.hand, view.turned])
+        case "name_trump":
+            alone = move.name_trump.alone
+            view.trump = move.name_trump.suit
+        case _:
+            return
+    view.maker = seat
+    if alone:
+        view.sitting_out = (seat + 2) % len(view.hand_counts)
+
+
+def _is_own(view: play_pb2.View, seat: int) -> bool:
+    return view.HasField("seat") and view.seat == seat
+
+
+def suit_of(card: play_pb2.Card.ValueType) -> play_pb2.Suit.ValueType:
+    """A card's suit; unspecified for no card."""
+    return play_pb2.Suit.ValueType((card - 1) // 13 + 1) if card else play_pb2.SUIT_UNSPECIFIED

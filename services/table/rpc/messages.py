@@ -5,6 +5,7 @@ This is the only place where a hidden card could slip out: all that is private t
 WatchResponse and PlayResponse share the field numbers of their first four kinds, so both streams send the same bytes.
 """
 
+from functools import cache
 from typing import Final
 
 from levata.table.v1 import play_pb2, table_pb2
@@ -35,6 +36,7 @@ from services.table.domain import (
     Commit,
     Created,
     DealScored,
+    Decider,
     Event,
     Finished,
     Moved,
@@ -74,7 +76,7 @@ def _suit(suit: int | None) -> play_pb2.Suit.ValueType:
     return play_pb2.SUIT_UNSPECIFIED if suit is None else play_pb2.Suit.ValueType(suit + 1)
 
 
-def _varint(number: int) -> bytes:
+def _varint_of_any_size(number: int) -> bytes:
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -83,9 +85,23 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
+# _TAGS[number] begins a length-delimited field; ours have numbers below 16, so that a tag is one byte.
+_TAGS: Final = tuple(_varint_of_any_size(number << 3 | 2) for number in range(16))
+_SMALL: Final = tuple(_varint_of_any_size(number) for number in range(1 << 14))
+
+
+def _varint(number: int) -> bytes:
+    return _SMALL[number] if number < 1 << 14 else _varint_of_any_size(number)
+
+
 def _field(number: int, content: bytes) -> bytes:
     """A length-delimited field as the wire format has it."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return _TAGS[number] + _varint(len(content)) + content
+
+
+def _number(number: int, content: int) -> bytes:
+    """A field with an unsigned number as the wire format has it."""
+    return _varint(number << 3) + _varint(content)
 
 
 _MOVES: Final = tuple(_move_message(move) for move in range(MOVE_END))
@@ -97,6 +113,10 @@ _LEGAL_MOVE: Final = tuple(
 _HOOK_TAG: Final = _varint(play_pb2.Decision.HOOK_FORBIDS_FIELD_NUMBER << 3)
 _SNAPSHOT: Final = table_pb2.WatchResponse.SNAPSHOT_FIELD_NUMBER
 _COMMIT: Final = table_pb2.WatchResponse.COMMIT_FIELD_NUMBER
+_COMMIT_VERSION: Final = table_pb2.Commit.VERSION_FIELD_NUMBER
+_COMMIT_DECIDED_AT: Final = table_pb2.Commit.DECIDED_AT_MS_FIELD_NUMBER
+_COMMIT_EVENTS: Final = table_pb2.Commit.EVENTS_FIELD_NUMBER
+_DEADLINE: Final = play_pb2.Decision.DEADLINE_MS_FIELD_NUMBER
 _COMMIT_DECISION: Final = table_pb2.Commit.DECISION_FIELD_NUMBER
 _COMMIT_COMMAND: Final = table_pb2.Commit.COMMAND_ID_FIELD_NUMBER
 
@@ -133,10 +153,22 @@ def move_code(message: play_pb2.Move) -> Move | None:
             return None
 
 
+@cache
+def _moved_event(seat: Seat, move: Move, decider: Decider) -> bytes:
+    moved = table_pb2.Moved(seat=seat, move=move_message(move), decider=play_pb2.Decider.ValueType(decider.value))
+    return _field(_COMMIT_EVENTS, table_pb2.Event(moved=moved).SerializeToString())
+
+
+@cache
+def _decision_start(seat: Seat, phase: Phase) -> bytes:
+    """The fields of an open decision but for the deadline and what only its seat may see."""
+    return play_pb2.Decision(seat=seat, phase=play_pb2.Phase.ValueType(int(phase))).SerializeToString()
+
+
 class CommitMessages:
     """One commit, as each viewer of it is sent it."""
 
-    __slots__ = ("_after", "_before", "_commit", "_private", "_public")
+    __slots__ = ("_after", "_before", "_commit", "_private", "_public", "_public_message")
 
     def __init__(self, before: Table | None, commit: Commit, after: Table) -> None:
         self._before = before
@@ -147,6 +179,7 @@ class CommitMessages:
             type(event) is Dealt or (type(event) is Moved and event.move >= DISCARD) for event in commit.events
         )
         self._public: bytes | None = None
+        self._public_message: bytes | None = None
 
     def body(self, viewer: Viewer) -> bytes:
         """The levata.table.v1.Commit for this viewer."""
@@ -164,33 +197,42 @@ class CommitMessages:
 
     def message(self, viewer: Viewer) -> bytes:
         """The WatchResponse or PlayResponse for this viewer."""
-        return _field(_COMMIT, self.body(viewer))
+        if self._private or viewer == self._after.turn:
+            return _field(_COMMIT, self.body(viewer))
+        if self._public_message is None:
+            self._public_message = _field(_COMMIT, self.body(SPECTATOR))
+        return self._public_message
 
     def answer(self, viewer: Viewer, command_id: str) -> bytes:
         """The PlayResponse for the viewer whose command this is."""
         return _field(_COMMIT, self.body(viewer) + _field(_COMMIT_COMMAND, command_id.encode()))
 
     def _encode(self, viewer: Viewer) -> bytes:
-        commit = self._commit
-        message = table_pb2.Commit(version=commit.version, decided_at_ms=commit.decided_at_us // 1000)
+        """What is the same for all viewers of this kind. The fields of every commit are put together by hand: that
+        takes a fifth of the time of a message object, and nothing is encoded more often."""
+        commit, after = self._commit, self._after
+        encoded = _number(_COMMIT_VERSION, commit.version) + _number(_COMMIT_DECIDED_AT, commit.decided_at_us // 1000)
         for event in commit.events:
-            self._write_event(message, event, viewer)
-        if self._after.turn != NO_SEAT:
-            _write_decision(message.decision, self._after)
-        return message.SerializeToString()
+            if type(event) is Moved and (event.move < DISCARD or viewer in (event.seat, OPEN)):
+                encoded += _moved_event(event.seat, event.move, event.decider)
+                encoded += self._trick_taken(event.seat, event.move)
+            else:
+                message = table_pb2.Event()
+                self._write_event(message, event, viewer)
+                encoded += _field(_COMMIT_EVENTS, message.SerializeToString())
+        if after.turn != NO_SEAT:
+            decision = _decision_start(after.turn, after.play.phase) + _number(_DEADLINE, after.deadline_us // 1000)
+            encoded += _field(_COMMIT_DECISION, decision)
+        return encoded
 
-    def _write_event(self, message: table_pb2.Commit, event: Event, viewer: Viewer) -> None:
+    def _write_event(self, target: table_pb2.Event, event: Event, viewer: Viewer) -> None:
         after = self._after
-        target = message.events.add()
         match event:
-            case Moved(seat, move, decider):
-                hidden = move >= DISCARD and viewer not in (seat, OPEN)
+            case Moved(seat, _, decider):
+                # Only a discard of somebody else's comes to here.
                 target.moved.seat = seat
-                target.moved.move.CopyFrom(HIDDEN_DISCARD if hidden else move_message(move))
+                target.moved.move.CopyFrom(HIDDEN_DISCARD)
                 target.moved.decider = play_pb2.Decider.ValueType(decider.value)
-                winner = self._trick_winner(seat, move)
-                if winner is not None:
-                    message.events.add().trick_taken.seat = winner
             case Dealt(deal, dealer, _):
                 _write_dealt(target.dealt, after, viewer)
                 target.dealt.deal = deal
@@ -215,14 +257,24 @@ class CommitMessages:
             case Cancelled():
                 target.cancelled.SetInParent()
 
-    def _trick_winner(self, seat: Seat, move: Move) -> Seat | None:
-        """Who took the trick that this card completed."""
+    def _trick_taken(self, seat: Seat, move: Move) -> bytes:
+        """If this card completed a trick, the event that tells who took it, and what the sides have now."""
         assert self._before is not None
-        play = self._before.play
+        game, play = self._before.game, self._before.play
         if play.phase != Phase.PLAYING:
-            return None
-        winners = self._before.game.evolve(play, MOVED[seat][move]).winners
-        return winners[-1] if len(winners) > len(play.winners) else None
+            return b""
+        after = game.evolve(play, MOVED[seat][move])
+        if len(after.tricks) == len(play.tricks):
+            return b""
+        event = table_pb2.Event()
+        taken = event.trick_taken
+        taken.seat = after.winners[-1]
+        # Where each plays alone a trick is worth no more than itself.
+        if game.partners:
+            view = game.view(after, None)
+            taken.card_points.extend(view.card_points)
+            taken.roem.extend(view.roem)
+        return _field(_COMMIT_EVENTS, event.SerializeToString())
 
 
 def snapshot(table: Table, viewer: Viewer) -> bytes:
