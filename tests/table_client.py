@@ -5,7 +5,7 @@ that a test can find the very situation that it is about, and see what a call ha
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
@@ -25,9 +25,9 @@ from rules.game import NO_SEAT
 from rules.moves import Move
 from services.table import domain
 from services.table.__main__ import build
-from services.table.store.codec import decode
 from services.table.domain import Table
 from services.table.rpc.messages import move_message
+from services.table.store.codec import decode
 from tests.conftest import Database
 
 SEAT_ACCOUNTS = [str(UUID(int=n + 1, version=4)) for n in range(6)]
@@ -66,11 +66,18 @@ class Service:
         """The public API as whoever this token names."""
         return stub(self.channel(token), _TABLE)
 
+    def with_service_token(self) -> Any:
+        """The public API as another service."""
+        return self.with_token(self._service_token)
+
+    @property
+    def _service_token(self) -> str:
+        return self._tokens.setdefault("", self.signer.service_token("test", 3600))
+
     @property
     def games(self) -> Any:
         """The internal API as a service."""
-        token = self._tokens.setdefault("", self.signer.service_token("test", 3600))
-        return stub(self.channel(token), _GAMES)
+        return stub(self.channel(self._service_token), _GAMES)
 
     def games_as_player(self, account: str) -> Any:
         """The internal API as a player, who may not call it."""
@@ -138,10 +145,13 @@ async def create_game(
     variant: str = "8-1-8",
     mode: table_pb2.Mode.ValueType = table_pb2.MODE_FRIENDLY,
     clock: games_pb2.ClockOptions | None = None,
+    nonces: Sequence[bytes] = (),
 ) -> str:
     """A running game of whist with people in the first seats and bots in the others."""
     game_id = await prepare_game(service, seats=seats, variant=variant, mode=mode)
     setups = [person(SEAT_ACCOUNTS[seat]) if seat < people else bot() for seat in range(seats)]
+    for setup, nonce in zip(setups, nonces, strict=False):
+        setup.nonce = nonce
     await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=setups, clock=clock))
     return game_id
 
