@@ -220,6 +220,11 @@ class State(Protocol):
     def totals(self) -> tuple[int, ...]: ...
 
     @property
+    def tricks(self) -> tuple[Trick, ...]:
+        """The tricks of the current deal that were taken, until the deal is scored."""
+        ...
+
+    @property
     def winners(self) -> tuple[Seat, ...]:
         """Who took each trick of the current deal so far, until the deal is scored."""
         ...

@@ -208,7 +208,8 @@ class Table:
     chance: Chance
     version: int
     play: Any
-    # What the seat whose turn it is may do; 0 when nobody's turn.
+    # The seat whose decision is open, NO_SEAT when none is; and all that it may do.
+    turn: Seat
     legal: Moves
     occupants: tuple[Occupant, ...]
     away: tuple[bool, ...]
@@ -228,11 +229,6 @@ class Table:
     def over(self) -> bool:
         """Whether nothing will happen any more."""
         return self.finished is not None or self.cancelled
-
-    @property
-    def turn(self) -> Seat:
-        """The seat whose decision is open; NO_SEAT when none is."""
-        return NO_SEAT if self.over else self.play.turn
 
     @property
     def deadline_us(self) -> int:
@@ -271,6 +267,7 @@ class Table:
             self.chance,
             self.version,
             self.play,
+            self.turn,
             self.legal,
             self.occupants,
             self.away,
@@ -422,6 +419,7 @@ def _new_table(created: Created, now_us: int) -> Table:
         chance=Chance(game_seed(created.secret.server_seed, created.game_id, created.secret.nonces)),
         version=0,
         play=game.start(created.setup),
+        turn=NO_SEAT,
         legal=0,
         occupants=created.seats,
         away=(False,) * count,
@@ -491,7 +489,9 @@ def _close_commit(table: Table, commit: Commit) -> None:
             break
         if kind is ClockResumed:
             table.opened_at_us = commit.decided_at_us
-    table.legal = 0 if table.over else table.game.legal_moves(table.play)
+    over = table.over
+    table.turn = NO_SEAT if over else table.play.turn
+    table.legal = 0 if over else table.game.legal_moves(table.play)
 
 
 def _evolve(table: Table, event: Event) -> None:

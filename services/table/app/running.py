@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from hashlib import sha256
 from itertools import chain as chained
 from itertools import repeat
+from struct import Struct
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -29,6 +30,8 @@ from services.table.domain import Decider, Step, Table, Viewer
 
 log = structlog.get_logger(__name__)
 
+# What a command says, in so few bytes that they are their own hash.
+_CONTENT: Final = Struct(">II")
 COMMANDS_WAITING_MAX: Final = 64
 HEARTBEAT_SECONDS: Final = 3.0
 RECOVERY_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
@@ -46,8 +49,7 @@ class PlayerCommand(NamedTuple):
     def name(self) -> CommandName:
         """What the log knows the command by. Ids are per player, so that no player can use up another's."""
         key = sha256(f"{self.account}/{self.command_id}".encode()).digest()[:16]
-        content = sha256(b"%d/%d" % (self.at_version, self.move)).digest()[:16]
-        return CommandName(UUID(bytes=key), content)
+        return CommandName(UUID(bytes=key), _CONTENT.pack(self.at_version, self.move))
 
 
 Outcome = int | Refused
@@ -257,17 +259,12 @@ class RunningGame:
     def _publish(self, messages: CommitMessages, waiting: _Waiting | None) -> None:
         now = asyncio.get_running_loop().time()
         version = self.table.version
-        # Each distinct message once: seats may be watched on several devices.
-        encoded: dict[Viewer, bytes] = {}
         origin = None if waiting is None else waiting.origin
         for subscription in self.subscriptions:
-            viewer = subscription.viewer
             if subscription is origin and waiting is not None:
-                message = messages.answer(viewer, waiting.command.command_id)
+                message = messages.answer(subscription.viewer, waiting.command.command_id)
             else:
-                known = encoded.get(viewer)
-                message = messages.message(viewer) if known is None else known
-                encoded[viewer] = message
+                message = messages.message(subscription.viewer)
             subscription.version = version
             subscription.push(message, now)
 

@@ -1,6 +1,7 @@
 """The table service's API: messages in, use cases, messages out."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -20,6 +21,7 @@ from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, 
 from services.table.rpc import messages
 from services.table.rpc.messages import CommitMessages
 
+_CANONICAL_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 _TABLE_ACCESS = {
     "Watch": Access.ANY,
     "Here": Access.PLAYER,
@@ -232,14 +234,12 @@ def _command(
 ) -> PlayerCommand:
     """A move as the game takes it. Checked by hand, being the hot path; where it fails, the proto's rules say why."""
     move = messages.move_code(request.move)
-    try:
-        canonical = str(UUID(command_id))
-    except ValueError:
-        canonical = ""
-    if move is None or not canonical:
+    if move is None or not _CANONICAL_UUID(command_id):
         validate(request)
-        raise AssertionError("the proto's rules let pass what the hot path refuses")
-    return PlayerCommand(who.subject, canonical, at_version, move)
+        # The rules take other spellings of a UUID too.
+        command_id = str(UUID(command_id))
+        assert move is not None, "the proto's rules let pass what the hot path refuses"
+    return PlayerCommand(who.subject, command_id, at_version, move)
 
 
 def _viewer(table: Table, who: Caller) -> Viewer:
