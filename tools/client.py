@@ -5,7 +5,7 @@ open decision. So a client needs no rules, and this one has none.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -54,19 +54,22 @@ class Account(NamedTuple):
     name: str
     guest: bool
     token: str
+    # Whoever knows it is given a token: it was made at random, and is kept as secret as the token.
+    request_id: str
 
 
-async def sign_in_guest(target: str) -> Account:
-    """A new guest at the server `target` (host:port)."""
+async def sign_in_guest(target: str, request_id: str = "") -> Account:
+    """A new guest at the server `target` (host:port), or, with a fresh token, the one whose `request_id` this is."""
+    request_id = request_id or str(uuid4())
     async with rpc.channel(target) as channel:
         accounts = rpc.stub(channel, accounts_pb2.DESCRIPTOR.services_by_name["Accounts"])
         # The request id makes it safe to ask again: it is the same guest.
-        request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
+        request = accounts_pb2.CreateGuestRequest(request_id=request_id)
         created: accounts_pb2.CreateGuestResponse = await patiently(
             lambda: accounts.CreateGuest(request, timeout=CALL_SECONDS)
         )
     account = created.account
-    return Account(account.account_id, account.name, account.guest, created.access_token)
+    return Account(account.account_id, account.name, account.guest, created.access_token, request_id)
 
 
 class Client:
@@ -119,9 +122,13 @@ class Disconnected(NamedTuple):
     reason: str
 
 
+class Reconnected(NamedTuple):
+    """The server is heard again."""
+
+
 # What one hears of a game that one follows. A snapshot begins the picture anew, a commit is folded into it already;
 # `Repeated` answers a move whose commit had come without its answer.
-Change: TypeAlias = table_pb2.Snapshot | table_pb2.Commit | table_pb2.Repeated | Refused | Disconnected
+Change: TypeAlias = table_pb2.Snapshot | table_pb2.Commit | table_pb2.Repeated | Refused | Disconnected | Reconnected
 
 
 class Watching:
@@ -143,7 +150,11 @@ class Watching:
         """Whether nothing will happen any more: a game that goes on always waits for a decision."""
         return self._picture is not None and not self._picture.HasField("decision")
 
-    async def changes(self) -> AsyncIterator[Change]:
+    def continue_over(self, client: Client) -> None:
+        """Call over another connection from now on, such as one with a fresh token."""
+        self._table = client.table
+
+    async def changes(self) -> AsyncGenerator[Change, None]:
         """All that happens until the game is over.
 
         A refusal that no repetition would mend is raised as the `grpc.aio.AioRpcError` it is; Lost, when the server is
@@ -155,7 +166,9 @@ class Watching:
             try:
                 await self._open(stream)
                 while (response := await asyncio.wait_for(stream.read(), SILENCE_SECONDS)) is not grpc.aio.EOF:
-                    failures = 0
+                    if failures:
+                        failures = 0
+                        yield Reconnected()
                     change = self._take(response)
                     if change is not None:
                         yield change

@@ -8,7 +8,6 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
-from uuid import uuid4
 
 import grpc
 import typer
@@ -25,6 +24,7 @@ from tools.client import CALL_SECONDS, Account, Client, Lost, patiently, sign_in
 from tools.data import DEFAULT_DATA, DataFolder, NotRunning
 from tools.picture import Picture
 from tools.recorded import Game, recorded
+from tools.tables import Match, open_table
 from tools.telling import teller
 from tools.telling.cards import game_title
 from tools.verify import Disagreement, chain_of_rows, game_log_dsn, verify
@@ -32,14 +32,6 @@ from tools.verify import Disagreement, chain_of_rows, game_log_dsn, verify
 LEAGUE_SECONDS: Final = 60.0
 LEAGUE_POLL_SECONDS: Final = 0.1
 PEOPLE: Final = 2
-
-
-class Match(NamedTuple):
-    """A game to play."""
-
-    game_type: str
-    variant: str
-    seats: int
 
 
 # Where every variant at its fullest table would be too much.
@@ -139,7 +131,9 @@ class Demo:
 
     async def _play(self, games: rpc.Stub, people: Sequence[Account], match: Match, progress: Progress) -> Played:
         bar = progress.add_task(game_title(match.game_type, match.variant), total=None)
-        game_id, commitment = await _open(games, people, match)
+        # The people are spread over the seats.
+        seated = {number * match.seats // len(people): person for number, person in enumerate(people)}
+        game_id, commitment = await open_table(games, match, seated)
         seen = await asyncio.gather(*(self._play_seat(person, game_id, progress, bar) for person in people))
         deals = len(seen[0].view.scored)
         progress.update(bar, completed=deals, total=deals)
@@ -214,31 +208,6 @@ class Demo:
     def _internal(self, service: str) -> grpc.aio.Channel:
         """A service's own address, in the name of the tools."""
         return rpc.channel(self._folder.endpoints().services[service][0], self._folder.tools_token())
-
-
-async def _open(games: rpc.Stub, people: Sequence[Account], match: Match) -> tuple[str, bytes]:
-    """Open a table with the people spread over its seats; answers with the game's id and commitment."""
-    prepare = games_pb2.PrepareRequest(
-        request_id=str(uuid4()),
-        game_type=match.game_type,
-        variant=match.variant,
-        seats=match.seats,
-        mode=table_pb2.MODE_FRIENDLY,
-    )
-    prepared: games_pb2.PrepareResponse = await patiently(lambda: games.Prepare(prepare, timeout=CALL_SECONDS))
-    create = games_pb2.CreateRequest(game_id=prepared.game_id)
-    seat_of = {number * match.seats // len(people): person for number, person in enumerate(people)}
-    for seat in range(match.seats):
-        setup = create.seats.add()
-        if seat in seat_of:
-            setup.account.account_id = seat_of[seat].account_id
-            setup.account.guest = seat_of[seat].guest
-            # The player's own part in the deals: the commitment is known, the seed is not.
-            setup.nonce = uuid4().bytes
-        else:
-            setup.bot.SetInParent()
-    await patiently(lambda: games.Create(create, timeout=CALL_SECONDS))
-    return prepared.game_id, prepared.commitment
 
 
 async def _check_result(played: Played, game: Game) -> str:

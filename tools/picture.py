@@ -23,7 +23,12 @@ def fold(picture: Picture, commit: table_pb2.Commit) -> None:
     if commit.version != picture.version + 1:
         raise Gap(f"commit {commit.version} after version {picture.version}")
     for event in commit.events:
-        _fold_event(picture, event)
+        fold_event(picture, event)
+    fold_end(picture, commit)
+
+
+def fold_end(picture: Picture, commit: table_pb2.Commit) -> None:
+    """Once all events of `commit` are folded in: its version, and the decision that is open now."""
     picture.version = commit.version
     picture.ClearField("decision")
     if commit.HasField("decision"):
@@ -31,7 +36,8 @@ def fold(picture: Picture, commit: table_pb2.Commit) -> None:
         picture.view.phase = commit.decision.phase
 
 
-def _fold_event(picture: Picture, event: table_pb2.Event) -> None:
+def fold_event(picture: Picture, event: table_pb2.Event) -> None:
+    """One thing that happened, for who shows the events of a commit one after the other; `fold` takes all at once."""
     view = picture.view
     match event.WhichOneof("kind"):
         case "moved":
