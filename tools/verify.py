@@ -16,7 +16,7 @@ from chassis.log import LogReader, first_broken
 from rules import game as g
 from rules import registry
 from rules.cards import members
-from rules.chance import Chance, commitment, game_seed
+from rules.chance import Chance, commitment, daily_id, game_seed
 from rules.game import Game, Rejection
 from services.table.rpc.messages import move_code
 from tools.data import DataFolder
@@ -53,7 +53,8 @@ def verify(game_id: str, committed: bytes, replay: Sequence[table_pb2.ReplayResp
     game = registry.game(created.game_type, created.rules_version)
     if game is None:
         raise Disagreement(f"rules version {created.rules_version} of {created.game_type} is not known here")
-    seed = game_seed(finished.server_seed, UUID(game_id).bytes, list(finished.nonces))
+    seed_id = daily_id(created.game_type, created.day) if created.day else UUID(game_id).bytes
+    seed = game_seed(finished.server_seed, seed_id, list(finished.nonces))
     return _Again(game, created, Chance(seed)).play(response.commit for response in replay)
 
 
@@ -99,7 +100,8 @@ class _Again:
 
     def play(self, commits: Iterable[table_pb2.Commit]) -> Verified:
         """All of it, in order."""
-        for commit in commits:
+        for version, commit in enumerate(commits, start=1):
+            _agree("the versions", commit.version, version)
             for event in commit.events:
                 self._take(event, f"version {commit.version}")
         if self._due or self._state.phase is not g.Phase.FINISHED:
@@ -138,12 +140,12 @@ class _Again:
         move = move_code(moved.move)
         if move is None:
             raise Disagreement(f"{where}: not a move")
+        events = self._decide(g.MakeMove(moved.seat, move), where)
         if moved.decider != play_pb2.DECIDER_PERSON and self._same_bots:
             bot = self._game.bots[self._seats[moved.seat].bot_level or DEFAULT_BOT]
             view = self._game.view(self._state, moved.seat)
             _agree(f"{where}: the bot's choice", move, bot(view, self._chance.bot_chance(moved.seat, view.deal)))
             self._bot_moves += 1
-        events = self._decide(g.MakeMove(moved.seat, move), where)
         self._state = self._game.evolve(self._state, events[0])
         self._due.extend(events[1:])
         self._moves += 1

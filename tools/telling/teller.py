@@ -10,6 +10,7 @@ from typing import Final
 from levata.table.v1 import play_pb2, table_pb2
 from rich import box
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -95,10 +96,10 @@ class Teller:
         return text
 
     def calls(self, deal: Deal) -> Iterator[RenderableType]:
-        """What was said before the first card, one line."""
+        """What was said before the first card."""
         if deal.calls:
             said = [Text(f"{seat_name(call.seat)} ").append_text(self.call_text(call.move)) for call in deal.calls]
-            yield Text("  ").append_text(Text(", ").join(said))
+            yield Padding(Text(", ").join(said), (0, 0, 0, 2), expand=False)
 
     def call_text(self, move: play_pb2.Move) -> Text:
         """One bid, call or discard, after the seat's name."""

@@ -1,0 +1,105 @@
+"""`./levata demo`, `replay` and `rebuild` against a running `up`, as a person would call them."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.running import WAIT_SECONDS, Up
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+LEVATA = [sys.executable, "-P", "-c", "from tools.cli import main; main()"]
+GAME_ID = re.compile(r"replay ([0-9a-f-]{36})")
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """An `up` for all tests of the module."""
+    folder = tmp_path_factory.mktemp("with a blank")
+    command: list[str | Path] = [*LEVATA, "up", "--data", folder / "data", "--port", "0"]
+    started = Up(command, folder / "data", folder / "up.log", {})
+    started.endpoints()
+    yield started
+    started.stop(signal.SIGINT)
+
+
+def levata(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end."""
+    return subprocess.run([*LEVATA, *arguments], capture_output=True, text=True, timeout=2 * WAIT_SECONDS, check=False)
+
+
+@pytest.fixture(scope="module")
+def demo(up: Up) -> str:
+    """What the demo prints; it is run once."""
+    ended = levata("demo", "--data", up.data.path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+def test_the_demo_plays_two_games_whose_logs_agree(demo: str) -> None:
+    assert demo.count("✓ result") == demo.count("✓ chain") == demo.count("✓ deals") == 2
+    assert "✗" not in demo
+    assert "30/30 deals" in demo
+    assert "6/6" in demo
+    # Both players, as the league has heard it.
+    assert demo.count("Romanian whist: 2 games") == 2
+
+
+def test_its_games_can_be_replayed(demo: str, up: Up) -> None:
+    for game_id in GAME_ID.findall(demo):
+        ended = levata("replay", game_id, "--data", up.data.path)
+        assert ended.returncode == 0, ended.stderr
+        assert "Round 6 of " in ended.stdout
+        assert "Standings" in ended.stdout
+        assert "\033[" not in ended.stdout
+        assert max(map(len, ended.stdout.splitlines())) <= 80
+
+
+def test_a_replay_as_json_has_every_commit_on_a_line(demo: str, up: Up) -> None:
+    game_id = GAME_ID.findall(demo)[0]
+    lines = levata("replay", game_id, "--json", "--seat", "1", "--data", up.data.path).stdout.splitlines()
+    commits = [json.loads(line)["commit"] for line in lines]
+    assert [commit["version"] for commit in commits] == list(range(1, len(commits) + 1))
+    assert "finished" in commits[-1]["events"][-1]
+
+
+def test_the_league_is_rebuilt_to_the_same_rows(demo: str, up: Up) -> None:
+    assert demo
+    ended = levata("rebuild", "league", "--data", up.data.path)
+    assert ended.returncode == 0, ended.stderr
+    assert "rows are alike. The new one answers now." in ended.stdout
+
+
+@pytest.mark.parametrize("game", ["euchre", "oh_hell", "klaverjas"])
+def test_the_other_games_are_played_and_checked_as_well(game: str, up: Up) -> None:
+    ended = levata("demo", "--game", game, "--data", up.data.path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "✗" not in ended.stdout
+
+
+@pytest.mark.parametrize(
+    "command", [["demo"], ["replay", "00000000-0000-7000-8000-000000000000"], ["rebuild", "league"]]
+)
+def test_without_an_up_each_says_so_in_one_sentence(command: list[str], tmp_path: Path) -> None:
+    ended = levata(*command, "--data", tmp_path)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr == f"Nothing runs on {tmp_path}; start it with ./levata up.\n"
+
+
+def test_what_there_is_not_is_said_in_one_sentence(up: Up) -> None:
+    for command, sentence in (
+        (["replay", "00000000-0000-7000-8000-000000000000"], "There is no such game."),
+        (["replay", "mine"], "mine is not a game's id."),
+        (["demo", "--game", "poker"], "There is no game poker; "),
+    ):
+        ended = levata(*command, "--data", up.data.path)
+        assert ended.returncode == 1
+        assert ended.stderr.startswith(sentence)
+        assert ended.stderr.count("\n") == 1
