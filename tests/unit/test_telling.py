@@ -1,6 +1,7 @@
 """Games told on a terminal and checked against their seeds, from replays made by the table's own messages."""
 
 import random
+import re
 from collections.abc import Sequence
 from functools import cache
 from io import StringIO
@@ -116,6 +117,17 @@ def test_a_round_of_whist_shows_bids_leaders_winners_and_points() -> None:
     assert cells[deal.tricks[0].leader].startswith("▸")
     assert deal.tricks[0].winner is not None
     assert cells[deal.tricks[0].winner].endswith("●")
+
+
+def test_euchre_and_klaverjas_are_told_in_their_own_terms() -> None:
+    euchre = recorded(str(GAME_ID), played("euchre", "standard", 4), None)
+    text = told(played("euchre", "standard", 4))
+    assert len(re.findall(r"(makes it|is euchred|marches) with \d of 5", text)) == len(euchre.deals)
+    klaverjas = told(played("klaverjas", "amsterdam", 4))
+    assert len(re.findall(r"side (makes it|is nat)", klaverjas)) == 16
+    for cards in re.findall(r"^ *cards +(\d+) +(\d+) +\1 +\2 *$", klaverjas, re.MULTILINE):
+        assert sum(map(int, cards)) == 162
+    assert len(re.findall(r"^ *roem ", klaverjas, re.MULTILINE)) == 16
 
 
 def test_a_seats_own_replay_shows_no_other_hand() -> None:

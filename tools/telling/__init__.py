@@ -5,11 +5,14 @@ from typing import Final
 
 from tools.recorded import Game
 from tools.telling.exact_bid import ExactBidTeller
+from tools.telling.partners import EuchreTeller, KlaverjasTeller
 from tools.telling.teller import Teller
 
 TELLERS: Final[dict[str, type[Teller]]] = {
     "romanian_whist": ExactBidTeller,
+    "euchre": EuchreTeller,
     "oh_hell": ExactBidTeller,
+    "klaverjas": KlaverjasTeller,
 }
 
 
