@@ -24,6 +24,14 @@ def game_seed(server_seed: bytes, game_id: bytes, nonces: Sequence[bytes]) -> by
     return hmac.digest(server_seed, message, "sha256")
 
 
+def daily_id(game_type: str, day: str) -> bytes:
+    """What stands for the game's id in the seed of a day's games, so that all of them have the same deals.
+
+    `day` is YYYY-MM-DD.
+    """
+    return hashlib.sha256(f"levata-daily{game_type}{day}".encode("ascii")).digest()[:16]
+
+
 @value
 class Chance:
     """The draws of one game seed; implements `rules.game.Draws`."""

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 
 from rules.values import value
 
-# Games in which playing the cards well is as much of the deal as its bids and calls.
-CARDS_COUNT = frozenset({"euchre", "klaverjas"})
-
 
 @value
 class Involvement:
@@ -22,9 +19,9 @@ class Involvement:
     own_choices: int = 0
 
 
-def is_own_deal(game_type: str, involvement: Involvement, *, away: bool) -> bool:
+def is_own_deal(involvement: Involvement, *, cards_count: bool, away: bool) -> bool:
     """Whether the deal was the holder's own. `away`: whether the holder was away when it was scored."""
-    counted_choices = involvement.choices if game_type in CARDS_COUNT else 0
+    counted_choices = involvement.choices if cards_count else 0
     if not involvement.calls and not counted_choices:
         return not away
     return involvement.own_calls == involvement.calls and 2 * involvement.own_choices >= counted_choices

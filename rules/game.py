@@ -245,6 +245,10 @@ class Game:
     variants: Mapping[str, frozenset[int]]
     # Sides of partners: seats that share points and a place; empty where each plays alone.
     partners: bool
+    # Variant and seats of its daily game.
+    daily: tuple[str, int]
+    # Whether playing the cards well is as much of a deal as its bids and calls (rules.eligibility).
+    cards_count: bool
     # The canonical deck for a number of seats, in the order that the shuffle starts from.
     deck: Callable[[int], tuple[Card, ...]]
     # Setup from the game's seed, or why variant and seats do not go together.

@@ -7,12 +7,13 @@ and a folded one are equal at every version. Nothing here knows a clock, a datab
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from enum import IntEnum, IntFlag
 from typing import Any, Final, TypeVar, assert_never
 
 from rules import game as g
 from rules import registry
-from rules.chance import Chance, commitment, game_seed
+from rules.chance import Chance, commitment, daily_id, game_seed
 from rules.eligibility import Involvement, is_eligible, is_own_deal
 from rules.game import NO_SEAT, Dealt, Game, Phase, Rejection, Seat
 from rules.moves import Move, Moves, is_card
@@ -26,6 +27,8 @@ SPECTATOR: Final = -1
 OPEN: Final = -2
 
 EXPIRIES_UNTIL_AWAY: Final = 2
+# A solo game that nobody touches for so long is played out by the bot.
+SOLO_IDLE_SECONDS: Final = 24 * 3600
 # A replica that has not been seen for so long has lost its games to whoever claims them.
 HOST_SILENT_SECONDS: Final = 3
 
@@ -109,6 +112,13 @@ class Created:
     secret: Secret
     # The replica that hosts the game first.
     host: str
+    # The UTC day of a daily: all games of a day and a game type have the same deals.
+    day: date | None = None
+
+    @property
+    def disclosed_from_us(self) -> int:
+        """When the finished game may be shown to all, its seed with it: others may still play a daily's deals."""
+        return 0 if self.day is None else day_end_us(self.day)
 
 
 @value
@@ -240,6 +250,26 @@ class Table:
         return self.opened_at_us + seconds * 1_000_000 if seconds else 0
 
     @property
+    def abandoned_at_us(self) -> int:
+        """When a game without a clock is left to the bot: a solo after a day untouched, a daily at its day's end.
+
+        0 where there is a clock, or nobody to wait for.
+        """
+        if self.turn == NO_SEAT or self.server_decides:
+            return 0
+        match self.created.mode:
+            case Mode.SOLO:
+                return self.opened_at_us + SOLO_IDLE_SECONDS * 1_000_000
+            case Mode.DAILY:
+                return self.created.disclosed_from_us
+            case _:
+                return 0
+
+    def is_disclosed(self, now_us: int) -> bool:
+        """Whether the game may be shown open now, and its seed."""
+        return self.finished is not None and now_us >= self.created.disclosed_from_us
+
+    @property
     def server_decides(self) -> bool:
         """Whether the open decision belongs to a bot, or to a person who is away."""
         turn = self.turn
@@ -283,6 +313,9 @@ class Table:
 
 
 _CARD_PHASES: Final = frozenset({Phase.PLAYING, Phase.DISCARDING})
+UNTIMED: Final = frozenset({Mode.SOLO, Mode.DAILY})
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+_DAY_US: Final = 24 * 3600 * 1_000_000
 DEFAULT_BOT: Final = "steady"
 
 
@@ -305,6 +338,7 @@ def open_table(
     secret: Secret,
     host: str,
     now_us: int,
+    day: date | None = None,
 ) -> Step:
     """The first commit of a game: it is created and its first deal is dealt."""
     created = Created(
@@ -319,6 +353,7 @@ def open_table(
         commitment(secret.server_seed),
         secret,
         host,
+        day,
     )
     table = _new_table(created, now_us)
     events: list[Event] = [created]
@@ -371,6 +406,14 @@ def return_to_seat(table: Table, seat: Seat, now_us: int) -> Step | Rejection:
     return _single(table, SeatChanged(seat, table.occupants[seat], away=False), now_us)
 
 
+def leave_to_bot(table: Table, now_us: int) -> Step | Rejection:
+    """From now on a bot answers for the person whose turn it is."""
+    if table.over:
+        return Rejection.GAME_FINISHED
+    seat = table.turn
+    return _single(table, SeatChanged(seat, table.occupants[seat], away=True), now_us)
+
+
 def cancellation(game_id: bytes, reason: str, now_us: int) -> Commit:
     """The only commit of a game that will never be."""
     return Commit(1, now_us, (Cancelled(reason),))
@@ -402,9 +445,25 @@ def kinds_of(commit: Commit) -> Kind:
     return kinds
 
 
+def chance_of(game_id: bytes, game_type: str, day: date | None, secret: Secret) -> Chance:
+    """The draws of a game; of a daily they hang on the day and the game type, and not on its id."""
+    seed_id = game_id if day is None else daily_id(game_type, day.isoformat())
+    return Chance(game_seed(secret.server_seed, seed_id, secret.nonces))
+
+
+def day_of(now_us: int) -> date:
+    """The UTC day of a time."""
+    return date.fromordinal(_FIRST_DAY + now_us // _DAY_US)
+
+
+def day_end_us(day: date) -> int:
+    """When a UTC day ends."""
+    return (day.toordinal() + 1 - _FIRST_DAY) * _DAY_US
+
+
 def clock_for(mode: Mode, asked: Clock) -> Clock:
     """The clock of a mode: solo and daily games have none, the others their defaults where nothing was asked."""
-    if mode in (Mode.SOLO, Mode.DAILY):
+    if mode in UNTIMED:
         return Clock(0, 0)
     return Clock(asked.bid_seconds or 20, asked.card_seconds or 15)
 
@@ -416,7 +475,7 @@ def _new_table(created: Created, now_us: int) -> Table:
     return Table(
         created=created,
         game=game,
-        chance=Chance(game_seed(created.secret.server_seed, created.game_id, created.secret.nonces)),
+        chance=chance_of(created.game_id, created.game_type, created.day, created.secret),
         version=0,
         play=game.start(created.setup),
         turn=NO_SEAT,
@@ -444,18 +503,21 @@ def _deal_next(table: Table, events: list[Event]) -> None:
 
 def _finish(table: Table, standings: tuple[int, ...]) -> Finished:
     totals = table.play.totals
+    mode = table.created.mode
     results = []
     for seat, occupant in enumerate(table.occupants):
         own = tuple(flags[seat] for flags in table.own)
-        eligible = bool(occupant.account) and is_eligible(own, quick_play=table.created.mode is Mode.QUICK_PLAY)
+        # Without a clock one is away at the end only from a game that the bot played out: it pays nothing.
+        played = bool(occupant.account) and not (mode in UNTIMED and table.away[seat])
+        eligible = played and is_eligible(own, quick_play=mode is Mode.QUICK_PLAY)
         results.append(SeatResult(occupant, standings[seat], totals[seat], sum(own), eligible, table.left[seat]))
     return Finished(standings, totals, tuple(results))
 
 
 def _own_flags(table: Table) -> tuple[bool, ...]:
-    game_type = table.created.game_type
+    cards_count = table.game.cards_count
     return tuple(
-        bool(table.occupants[seat].account) and is_own_deal(game_type, involvement, away=table.away[seat])
+        bool(table.occupants[seat].account) and is_own_deal(involvement, cards_count=cards_count, away=table.away[seat])
         for seat, involvement in enumerate(table.involvement)
     )
 
@@ -487,7 +549,7 @@ def _close_commit(table: Table, commit: Commit) -> None:
             table.opened_version = commit.version
             table.opened_at_us = commit.decided_at_us
             break
-        if kind is ClockResumed:
+        if kind is ClockResumed and table.created.mode not in UNTIMED:
             table.opened_at_us = commit.decided_at_us
     over = table.over
     table.turn = NO_SEAT if over else table.play.turn

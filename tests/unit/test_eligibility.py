@@ -3,31 +3,34 @@
 import pytest
 
 from rules.eligibility import Involvement, is_eligible, is_own_deal
+from rules.registry import GAMES
 
 
-@pytest.mark.parametrize("game_type", ["romanian_whist", "oh_hell", "euchre", "klaverjas"])
+def test_cards_count_where_partners_play() -> None:
+    assert {game.game_type for game in GAMES if game.cards_count} == {"euchre", "klaverjas"}
+
+
+@pytest.mark.parametrize("cards_count", [False, True])
 @pytest.mark.parametrize("away", [False, True])
-def test_every_call_must_be_ones_own(game_type: str, away: bool) -> None:
-    assert is_own_deal(game_type, Involvement(calls=2, own_calls=2), away=away)
-    assert not is_own_deal(game_type, Involvement(calls=2, own_calls=1), away=away)
+def test_every_call_must_be_ones_own(cards_count: bool, away: bool) -> None:
+    assert is_own_deal(Involvement(calls=2, own_calls=2), cards_count=cards_count, away=away)
+    assert not is_own_deal(Involvement(calls=2, own_calls=1), cards_count=cards_count, away=away)
 
 
-@pytest.mark.parametrize("game_type", ["euchre", "klaverjas"])
-def test_half_of_the_cards_that_left_a_choice_where_cards_count(game_type: str) -> None:
-    assert is_own_deal(game_type, Involvement(1, 1, choices=4, own_choices=2), away=False)
-    assert not is_own_deal(game_type, Involvement(1, 1, choices=5, own_choices=2), away=False)
-    assert is_own_deal(game_type, Involvement(0, 0, choices=5, own_choices=3), away=True)
+def test_half_of_the_cards_that_left_a_choice_where_cards_count() -> None:
+    assert is_own_deal(Involvement(1, 1, choices=4, own_choices=2), cards_count=True, away=False)
+    assert not is_own_deal(Involvement(1, 1, choices=5, own_choices=2), cards_count=True, away=False)
+    assert is_own_deal(Involvement(0, 0, choices=5, own_choices=3), cards_count=True, away=True)
 
 
-@pytest.mark.parametrize("game_type", ["romanian_whist", "oh_hell"])
-def test_cards_do_not_count_where_bids_are_the_game(game_type: str) -> None:
-    assert is_own_deal(game_type, Involvement(1, 1, choices=5, own_choices=0), away=True)
+def test_cards_do_not_count_where_bids_are_the_game() -> None:
+    assert is_own_deal(Involvement(1, 1, choices=5, own_choices=0), cards_count=False, away=True)
 
 
-@pytest.mark.parametrize("game_type", ["romanian_whist", "euchre"])
-def test_if_nothing_came_being_there_decides(game_type: str) -> None:
-    assert is_own_deal(game_type, Involvement(), away=False)
-    assert not is_own_deal(game_type, Involvement(), away=True)
+@pytest.mark.parametrize("cards_count", [False, True])
+def test_if_nothing_came_being_there_decides(cards_count: bool) -> None:
+    assert is_own_deal(Involvement(), cards_count=cards_count, away=False)
+    assert not is_own_deal(Involvement(), cards_count=cards_count, away=True)
 
 
 @pytest.mark.parametrize(

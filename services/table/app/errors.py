@@ -46,6 +46,15 @@ def not_seated() -> Refused:
     return refused("NOT_YOUR_SEAT", grpc.StatusCode.PERMISSION_DENIED, "You hold no seat in this game.")
 
 
+def not_a_daily() -> Refused:
+    """A daily is the same game for everybody."""
+    return refused(
+        "NOT_A_DAILY",
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "A daily has its own variant and seats, a person in seat 0 among steady bots, and no nonces.",
+    )
+
+
 def stale(version: int) -> Refused:
     """The decision that the command answers is no longer open."""
     return refused(

@@ -213,5 +213,7 @@ class Host:
                 # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
                 if deadline_us and deadline_us <= self.beat_at_us:
                     game.expire(trustworthy=self._troubled_at_us < game.table.opened_at_us)
+                elif not deadline_us and 0 < game.table.abandoned_at_us <= self.beat_at_us:
+                    game.leave_to_bot()
                 if game.subscriptions:
                     game.fill_silences(loop.time())

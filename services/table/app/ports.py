@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -52,6 +53,8 @@ class PreparedGame:
     mode: Mode
     server_seed: bytes
     commitment: bytes
+    # Of a daily: the UTC day whose deals it has.
+    day: date | None = None
 
 
 class GameLog(Protocol):
@@ -102,6 +105,14 @@ class Store(Protocol):
 
     async def prepared(self, game_id: UUID) -> PreparedGame | None:
         """A prepared game."""
+        ...
+
+    async def offer_daily_seed(self, game_type: str, day: date, seed: bytes) -> bytes:
+        """The seed of a day's deals: this one, if the day has none yet."""
+        ...
+
+    async def daily_seed(self, game_type: str, day: date) -> bytes | None:
+        """The seed of a day's deals, if anybody has asked for it on that day."""
         ...
 
     async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Sequence
+from datetime import date
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -10,8 +11,8 @@ import grpc
 from chassis.errors import Refused
 from chassis.log import AppendResult
 from rules import registry
-from rules.chance import Chance, commitment, game_seed
-from rules.game import Rejection
+from rules.chance import Chance, commitment
+from rules.game import Game, Rejection
 from rules.values import value
 from services.table import domain
 from services.table.app import errors
@@ -19,7 +20,7 @@ from services.table.app.host import Host
 from services.table.app.ports import CommandName, GameLog, Loaded, PreparedGame, Store
 from services.table.app.running import Done, Outcome, PlayerCommand, RunningGame, late_answer
 from services.table.app.subscription import Subscription
-from services.table.domain import Clock, Created, Finished, Kind, Mode, Occupant, Secret, Table
+from services.table.domain import DEFAULT_BOT, Clock, Created, Finished, Kind, Mode, Occupant, Secret, Table
 
 LIST_PAGE: Final = 50
 REPLAY_PAGE: Final = 200
@@ -56,6 +57,16 @@ class Summary(NamedTuple):
     finished: Finished | None
 
 
+class Daily(NamedTuple):
+    """What everybody may know of a day's deals."""
+
+    game: Game
+    day: date
+    commitment: bytes
+    # None until the day has ended.
+    server_seed: bytes | None
+
+
 class Tables:
     """The use cases, one method each."""
 
@@ -66,22 +77,19 @@ class Tables:
 
     async def prepare(self, request_id: UUID, game_type: str, variant: str, seats: int, mode: Mode) -> PreparedGame:
         """Fix a game's id and seed, stored before this answers."""
-        game = registry.game(game_type)
-        if game is None:
-            raise errors.refused("UNKNOWN_GAME", grpc.StatusCode.INVALID_ARGUMENT, "There is no such game type.")
-        seed = os.urandom(32)
-        wanted = PreparedGame(
-            self.host.clock.new_id(),
-            game_type,
-            variant or next(iter(game.variants)),
-            seats,
-            mode,
-            seed,
-            commitment(seed),
-        )
-        drawn = game.setup(wanted.variant, seats, Chance(seed))
+        game = _known_game(game_type)
+        variant = variant or (game.daily[0] if mode is Mode.DAILY else next(iter(game.variants)))
+        seed, day = os.urandom(32), None
+        drawn = game.setup(variant, seats, Chance(seed))
         if isinstance(drawn, Rejection):
             raise errors.rejected(drawn)
+        if mode is Mode.DAILY:
+            if (variant, seats) != game.daily:
+                raise errors.not_a_daily()
+            day = domain.day_of(self.host.clock.now_us())
+            seed = await self._store.offer_daily_seed(game_type, day, seed)
+        game_id = self.host.clock.new_id()
+        wanted = PreparedGame(game_id, game_type, variant, seats, mode, seed, commitment(seed), day)
         prepared = await self._store.prepare(request_id, wanted)
         asked = (wanted.game_type, wanted.variant, wanted.seats, wanted.mode)
         if (prepared.game_type, prepared.variant, prepared.seats, prepared.mode) != asked:
@@ -102,7 +110,15 @@ class Tables:
         if prepared is None:
             raise errors.game_not_found()
         _check_seats(prepared, new.seats)
-        step = _opening(prepared, new, self.host.host_id, self.host.clock.now_us())
+        now_us = self.host.clock.now_us()
+        if prepared.day is not None:
+            _check_daily(new)
+            if now_us >= domain.day_end_us(prepared.day):
+                # Too late to begin one; a repetition still gets its answer.
+                if await self._log.first(new.game_id) is None:
+                    raise errors.refused("DAY_OVER", grpc.StatusCode.FAILED_PRECONDITION, "The daily's day has ended.")
+                return await self._created_before(new)
+        step = _opening(prepared, new, self.host.host_id, now_us)
         commit = step.commit
         await self._store.host_new_game(
             new.game_id, self.host.id, [UUID(seat.account) for seat in new.seats if seat.account]
@@ -146,6 +162,21 @@ class Tables:
             raise errors.unavailable()
         return Kind.CREATED if first.kinds & Kind.CREATED else Kind.CANCELLED
 
+    async def daily(self, game_type: str, day: date | None) -> Daily:
+        """The deals of a day, today's by default: the commitment, and the seed once nobody can play them any more."""
+        game = _known_game(game_type)
+        now_us = self.host.clock.now_us()
+        today = domain.day_of(now_us)
+        day = day or today
+        if day > today:
+            raise errors.refused("DAY_NOT_BEGUN", grpc.StatusCode.FAILED_PRECONDITION, "The day has not begun.")
+        seed = await self._store.daily_seed(game_type, day)
+        if seed is None and day == today:
+            seed = await self._store.offer_daily_seed(game_type, day, os.urandom(32))
+        if seed is None:
+            raise errors.refused("DAILY_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "Nobody played that day's game.")
+        return Daily(game, day, commitment(seed), seed if day < today else None)
+
     def act(self, game_id: UUID, command: PlayerCommand, done: Done, origin: Subscription | None = None) -> None:
         """A person's move; as `RunningGame.act`, for any game."""
         game = self.host.games.get(game_id)
@@ -179,6 +210,10 @@ class Tables:
         if command.at_version > table.version:
             return errors.future_version(table.version), False
         return late_answer(table, command, await self._log.applied(game_id, command.name().key))
+
+    def is_disclosed(self, table: Table) -> bool:
+        """Whether the game may be shown to all now, with its seed."""
+        return table.is_disclosed(self.host.clock.now_us())
 
     async def find(self, game_id: UUID) -> RunningGame | Table:
         """A running game, or a finished one as the log has it. Refused when there is none, or nobody hosts it yet."""
@@ -233,6 +268,20 @@ class Tables:
         return Summary(game_id, created, opening.decided_at_us, last.commit.version, finished)
 
 
+def _known_game(game_type: str) -> Game:
+    game = registry.game(game_type)
+    if game is None:
+        raise errors.refused("UNKNOWN_GAME", grpc.StatusCode.INVALID_ARGUMENT, "There is no such game type.")
+    return game
+
+
+def _check_daily(new: NewGame) -> None:
+    """The same for everybody: a person in seat 0 against the same bots, with nothing added to the seed."""
+    first, *others = new.seats
+    if not first.account or any(seat.bot_level != DEFAULT_BOT for seat in others) or any(new.nonces):
+        raise errors.not_a_daily()
+
+
 def _check_seats(prepared: PreparedGame, seats: Sequence[Occupant]) -> None:
     if len(seats) != prepared.seats:
         raise errors.rejected(Rejection.SEATS_NOT_ALLOWED)
@@ -252,7 +301,7 @@ def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> do
     game = registry.game(prepared.game_type)
     assert game is not None
     secret = Secret(prepared.server_seed, new.nonces)
-    chance = Chance(game_seed(secret.server_seed, new.game_id.bytes, secret.nonces))
+    chance = domain.chance_of(new.game_id.bytes, game.game_type, prepared.day, secret)
     setup = game.setup(prepared.variant, prepared.seats, chance)
     assert not isinstance(setup, Rejection), setup
     return domain.open_table(
@@ -265,11 +314,18 @@ def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> do
         secret=secret,
         host=host,
         now_us=now_us,
+        day=prepared.day,
     )
 
 
-def not_shown_yet() -> Refused:
-    """A running game is shown from the caller's own seat only."""
+def not_shown_yet(table: Table) -> Refused:
+    """A running game is shown from the caller's own seat only, and so is a daily until its day has ended."""
+    if table.finished is not None:
+        return errors.refused(
+            "DAY_NOT_OVER",
+            grpc.StatusCode.PERMISSION_DENIED,
+            "Until its day has ended a daily is shown from your own seat only.",
+        )
     return errors.refused(
         "GAME_RUNNING", grpc.StatusCode.PERMISSION_DENIED, "While the game runs it is shown from your own seat only."
     )

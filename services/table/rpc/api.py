@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import date
 from hashlib import sha256
 from uuid import UUID
 
@@ -29,6 +30,7 @@ _TABLE_ACCESS = {
     "Play": Access.PLAYER,
     "Replay": Access.ANY,
     "List": Access.PLAYER,
+    "Daily": Access.PUBLIC,
 }
 
 
@@ -48,7 +50,11 @@ class GamesApi:
         prepared = await self._tables.prepare(
             UUID(request.request_id), request.game_type, request.variant, request.seats, Mode(request.mode)
         )
-        return games_pb2.PrepareResponse(game_id=str(prepared.game_id), commitment=prepared.commitment)
+        return games_pb2.PrepareResponse(
+            game_id=str(prepared.game_id),
+            commitment=prepared.commitment,
+            day="" if prepared.day is None else prepared.day.isoformat(),
+        )
 
     async def create(self, request: games_pb2.CreateRequest, call: Call) -> games_pb2.CreateResponse:
         new = NewGame(
@@ -183,7 +189,7 @@ class TableApi:
         table = game if isinstance(game, Table) else game.table
         if after_version > table.version:
             raise errors.future_version(table.version)
-        viewer = _viewer(table, call.who)
+        viewer = _viewer(table, call.who, self._tables.is_disclosed(table))
         # Nothing may come between the table as it is sent and the subscription.
         subscription = None if isinstance(game, Table) else game.subscribe(viewer)
         try:
@@ -202,15 +208,27 @@ class TableApi:
         game_id = UUID(request.game_id)
         game = await self._tables.find(game_id)
         table = game if isinstance(game, Table) else game.table
-        finished = table.finished is not None
-        viewer = _replay_viewer(table, call.who, request.seat if request.HasField("seat") else None)
+        disclosed = self._tables.is_disclosed(table)
+        viewer = _replay_viewer(table, call.who, request.seat if request.HasField("seat") else None, disclosed)
         async for step in self._tables.history(game_id, up_to=table.version):
             response = table_pb2.ReplayResponse()
             response.commit.ParseFromString(CommitMessages(step.before, step.commit, step.after).body(viewer))
-            if finished:
-                # While a game runs, its chain would let hidden hands be searched.
+            if disclosed:
+                # Before that, its chain would let hidden hands be searched.
                 response.chain = step.chain
             await call.write(response)
+
+    async def daily(self, request: table_pb2.DailyRequest, call: Call) -> table_pb2.DailyResponse:
+        daily = await self._tables.daily(request.game_type, _day(request.day))
+        variant, seats = daily.game.daily
+        return table_pb2.DailyResponse(
+            game_type=daily.game.game_type,
+            day=daily.day.isoformat(),
+            variant=variant,
+            seats=seats,
+            commitment=daily.commitment,
+            server_seed=daily.server_seed or b"",
+        )
 
     async def list(self, request: table_pb2.ListRequest, call: Call) -> table_pb2.ListResponse:
         before = None
@@ -229,6 +247,13 @@ class TableApi:
         )
 
 
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise errors.refused("NO_SUCH_DAY", grpc.StatusCode.INVALID_ARGUMENT, "There is no such day.") from None
+
+
 def _command(
     who: Caller, command_id: str, at_version: int, request: table_pb2.ActRequest | table_pb2.PlayMove
 ) -> PlayerCommand:
@@ -242,24 +267,24 @@ def _command(
     return PlayerCommand(who.subject, command_id, at_version, move)
 
 
-def _viewer(table: Table, who: Caller) -> Viewer:
+def _viewer(table: Table, who: Caller, disclosed: bool) -> Viewer:
     """Whose view the caller gets: the own seat's, or a spectator's where the game may be watched."""
     seat = table.seat_of(who.subject)
     if seat is not None:
         return seat
-    if who.role is not Role.SERVICE and table.created.mode is not Mode.FRIENDLY and not table.over:
-        raise errors.not_seated()
+    if who.role is not Role.SERVICE and table.created.mode is not Mode.FRIENDLY and not disclosed:
+        raise errors.not_seated() if table.finished is None else not_shown_yet(table)
     return SPECTATOR
 
 
-def _replay_viewer(table: Table, who: Caller, seat: int | None) -> Viewer:
+def _replay_viewer(table: Table, who: Caller, seat: int | None, disclosed: bool) -> Viewer:
     if seat is not None and seat >= len(table.occupants):
         raise errors.refused("NO_SUCH_SEAT", grpc.StatusCode.INVALID_ARGUMENT, "The game has no such seat.")
-    if table.finished is not None:
+    if disclosed:
         return OPEN if seat is None else seat
     own = table.seat_of(who.subject)
     if own is None or seat not in (None, own):
-        raise not_shown_yet()
+        raise not_shown_yet(table)
     return own
 
 

@@ -174,9 +174,14 @@ class CommitMessages:
         self._before = before
         self._commit = commit
         self._after = after
-        # Hands and discards differ by viewer; all else is the same for everybody but the open decision's legal moves.
+        # Hands and discards differ by viewer, and the end of a daily; all else is the same for everybody but the open
+        # decision's legal moves.
+        is_daily = after.created.day is not None
         self._private = any(
-            type(event) is Dealt or (type(event) is Moved and event.move >= DISCARD) for event in commit.events
+            type(event) is Dealt
+            or (type(event) is Moved and event.move >= DISCARD)
+            or (type(event) is Finished and is_daily)
+            for event in commit.events
         )
         self._public: bytes | None = None
         self._public_message: bytes | None = None
@@ -250,8 +255,10 @@ class CommitMessages:
             case Finished(standings, totals, _):
                 target.finished.standings.extend(standings)
                 target.finished.totals.extend(totals)
-                target.finished.server_seed = after.created.secret.server_seed
-                target.finished.nonces.extend(after.created.secret.nonces)
+                # Others may still play a daily's deals: its seed is in open replays only, which wait for the day's end.
+                if after.created.day is None or viewer == OPEN:
+                    target.finished.server_seed = after.created.secret.server_seed
+                    target.finished.nonces.extend(after.created.secret.nonces)
             case Created():
                 _write_created(target.created, event)
             case Cancelled():
@@ -357,6 +364,9 @@ def _write_created(message: table_pb2.Created, created: Created) -> None:
     message.bot_version = created.bot_version
     message.commitment = created.commitment
     message.hand_sizes.extend(created.setup.hand_sizes)
+    message.game_id = game_id_text(created.game_id)
+    if created.day is not None:
+        message.day = created.day.isoformat()
 
 
 def _write_dealt(message: table_pb2.Dealt, table: Table, viewer: Viewer) -> None:

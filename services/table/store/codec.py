@@ -3,6 +3,7 @@
 Old payloads must read for ever: fields are only added, and `SCHEMA` grows when a meaning changes.
 """
 
+from datetime import date
 from typing import Final, assert_never
 
 from levata.table.v1 import facts_pb2, log_pb2, play_pb2, table_pb2
@@ -71,6 +72,11 @@ def fact_seat_result(result: SeatResult) -> facts_pb2.FinishedSeat:
     )
 
 
+def day_text(day: date | None) -> str:
+    """A daily's day as the log and the facts carry it; empty for other games."""
+    return "" if day is None else day.isoformat()
+
+
 def _occupant(message: facts_pb2.FactSeat) -> Occupant:
     return Occupant(
         message.account_id,
@@ -132,6 +138,7 @@ def _write_created(message: log_pb2.LogCreated, event: Created) -> None:
     message.secret.server_seed = event.secret.server_seed
     message.secret.nonces.extend(event.secret.nonces)
     message.host_id = event.host
+    message.day = day_text(event.day)
 
 
 def _read_event(message: log_pb2.LogEvent, game_id: bytes) -> Event:
@@ -189,4 +196,5 @@ def _created(message: log_pb2.LogCreated, game_id: bytes) -> Created:
         message.commitment,
         Secret(message.secret.server_seed, tuple(message.secret.nonces)),
         message.host_id,
+        date.fromisoformat(message.day) if message.day else None,
     )

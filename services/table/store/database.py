@@ -1,6 +1,7 @@
 """Prepared games, hosts, claims and players' games: the table service's SQL besides the log itself."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 from uuid import UUID
 
@@ -37,8 +38,8 @@ class Store:
             """
             with fresh as (
                 insert into prepared_games
-                    (game_id, request_id, game_type, variant, seats, mode, server_seed, commitment)
-                values ($1, $2, $3, $4, $5, $6, $7, $8)
+                    (game_id, request_id, game_type, variant, seats, mode, server_seed, commitment, day)
+                values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
                 on conflict (request_id) do nothing
                 returning *
             )
@@ -52,6 +53,7 @@ class Store:
             game.mode.value,
             game.server_seed,
             game.commitment,
+            game.day,
         )
         if row is None:
             # Another call with the same request committed between this statement's snapshot and its insert.
@@ -63,6 +65,23 @@ class Store:
         """A prepared game."""
         row = await self._row("select * from prepared_games where game_id = $1", game_id)
         return None if row is None else _prepared(row)
+
+    async def offer_daily_seed(self, game_type: str, day: date, seed: bytes) -> bytes:
+        """The seed of a day's deals: this one, if the day has none yet."""
+        await self._execute(
+            "insert into daily_seeds (day, game_type, server_seed) values ($1, $2, $3) on conflict do nothing",
+            day,
+            game_type,
+            seed,
+        )
+        known = await self.daily_seed(game_type, day)
+        assert known is not None
+        return known
+
+    async def daily_seed(self, game_type: str, day: date) -> bytes | None:
+        """The seed of a day's deals, if anybody has asked for it on that day."""
+        row = await self._row("select server_seed from daily_seeds where day = $1 and game_type = $2", day, game_type)
+        return None if row is None else row["server_seed"]
 
     async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:
         """Before a game's first commit: who hosts it and whose it is. Means nothing while the log has no row of it."""
@@ -164,4 +183,5 @@ def _prepared(row: asyncpg.Record) -> PreparedGame:
         Mode(row["mode"]),
         row["server_seed"],
         row["commitment"],
+        row["day"],
     )

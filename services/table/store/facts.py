@@ -6,7 +6,7 @@ from levata.table.v1 import facts_pb2, table_pb2
 
 from chassis.log import NewFact
 from services.table.domain import Cancelled, Commit, Created, DealScored, Finished, Kind, SeatChanged, Table
-from services.table.store.codec import fact_seat, fact_seat_result
+from services.table.store.codec import day_text, fact_seat, fact_seat_result
 
 SUBJECT = "levata.games.{kind}.{game_id}"
 PUBLISHED = Kind.CREATED | Kind.DEAL_SCORED | Kind.SEAT_CHANGED | Kind.FINISHED | Kind.CANCELLED
@@ -50,6 +50,7 @@ def _write_created(message: facts_pb2.CreatedFact, created: Created) -> None:
     message.variant = created.setup.variant
     message.mode = table_pb2.Mode.ValueType(created.mode.value)
     message.seats.extend(fact_seat(occupant) for occupant in created.seats)
+    message.day = day_text(created.day)
 
 
 def _write_deal_scored(message: facts_pb2.DealScoredFact, event: DealScored, after: Table) -> None:
@@ -68,3 +69,4 @@ def _write_finished(message: facts_pb2.FinishedFact, event: Finished, created: C
     message.mode = table_pb2.Mode.ValueType(created.mode.value)
     message.seats.extend(fact_seat_result(result) for result in event.seats)
     message.deal_count = deal_count
+    message.day = day_text(created.day)
