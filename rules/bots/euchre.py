@@ -31,15 +31,15 @@ class Weights:
     void: int
 
 
-_WITH_PARTNER: Final = Weights(135, (35, 40, 40, 45, 60, 80, 95), ace=33, king=14, void=16)
-_ALONE: Final = Weights(-15, (50, 60, 65, 75, 85, 110, 130), ace=50, king=18, void=23)
+WITH_PARTNER: Final = Weights(135, (35, 40, 40, 45, 60, 80, 95), ace=33, king=14, void=16)
+ALONE: Final = Weights(-15, (50, 60, 65, 75, 85, 110, 130), ace=50, king=18, void=23)
 
 # What it adds that the upcard goes to the partner, or to an opponent.
-_UPCARD_TO_PARTNER: Final = 30
-_UPCARD_TO_OPPONENT: Final = -35
+UPCARD_TO_PARTNER: Final = 30
+UPCARD_TO_OPPONENT: Final = -35
 
-_ENOUGH_TO_CALL: Final = 295
-_ENOUGH_ALONE: Final = 350
+ENOUGH_TO_CALL: Final = 295
+ENOUGH_ALONE: Final = 350
 
 
 def steady(view: View, _chance: bytes) -> Move:
@@ -64,11 +64,11 @@ def _call(view: View) -> Move:
     assert view.turned is not None
     upcard_suit = SUIT_OF[view.turned]
     if len(view.calls) >= view.seats:
-        tricks, suit = max((_tricks(view.hand, suit, _WITH_PARTNER), suit) for suit in range(4) if suit != upcard_suit)
-        if _tricks(view.hand, suit, _ALONE) >= _ENOUGH_ALONE:
+        tricks, suit = max((_tricks(view.hand, suit, WITH_PARTNER), suit) for suit in range(4) if suit != upcard_suit)
+        if _tricks(view.hand, suit, ALONE) >= ENOUGH_ALONE:
             return NAME_TRUMP_ALONE + suit
         is_stuck = not view.legal >> PASS & 1
-        return NAME_TRUMP + suit if is_stuck or tricks >= _ENOUGH_TO_CALL else PASS
+        return NAME_TRUMP + suit if is_stuck or tricks >= ENOUGH_TO_CALL else PASS
 
     hand = view.hand
     gain = 0
@@ -76,12 +76,12 @@ def _call(view: View) -> Move:
         hand |= BIT[view.turned]
         hand ^= BIT[_least(hand, upcard_suit)]
     elif view.seat == PARTNER[view.dealer]:
-        gain = _UPCARD_TO_PARTNER
+        gain = UPCARD_TO_PARTNER
     else:
-        gain = _UPCARD_TO_OPPONENT
-    if _tricks(hand, upcard_suit, _ALONE) >= _ENOUGH_ALONE:
+        gain = UPCARD_TO_OPPONENT
+    if _tricks(hand, upcard_suit, ALONE) >= ENOUGH_ALONE:
         return ORDER_UP_ALONE
-    return ORDER_UP if _tricks(hand, upcard_suit, _WITH_PARTNER) + gain >= _ENOUGH_TO_CALL else PASS
+    return ORDER_UP if _tricks(hand, upcard_suit, WITH_PARTNER) + gain >= ENOUGH_TO_CALL else PASS
 
 
 def _tricks(hand: Cards, trump: Suit, weights: Weights) -> int:

@@ -33,12 +33,12 @@ VERSION: Final = 1
 
 # By how many points a maker's side may expect to be ahead, fitted to deals that this bot played in all four seats:
 # whatever the cards, by trumps held, for each plain ace, for the ten beside it, and for a void.
-_WHATEVER_THE_CARDS: Final = -87
-_OF_TRUMPS: Final = {JACK: 62, NINE: 46, ACE: 33, TEN: 30, KING: 20, QUEEN: 17, EIGHT: 21, SEVEN: 21}
-_OF_ACE: Final = 25
-_OF_TEN_BESIDE_ACE: Final = 10
-_OF_VOID: Final = 9
-_ENOUGH_TO_NAME: Final = 15
+WHATEVER_THE_CARDS: Final = -87
+OF_TRUMPS: Final = {JACK: 62, NINE: 46, ACE: 33, TEN: 30, KING: 20, QUEEN: 17, EIGHT: 21, SEVEN: 21}
+OF_ACE: Final = 25
+OF_TEN_BESIDE_ACE: Final = 10
+OF_VOID: Final = 9
+ENOUGH_TO_NAME: Final = 15
 
 # What a card is worth in the hand, over its points: a trump, and one that no unseen card of its suit beats.
 _TRUMP_KEPT: Final = 14.0
@@ -76,20 +76,20 @@ def steady(view: View, _chance: bytes) -> Move:
 def _call(view: View) -> Move:
     ahead, suit = max((_ahead(view.hand, suit), suit) for suit in range(4))
     is_forced = not view.legal >> PASS & 1
-    return NAME_TRUMP + suit if is_forced or ahead >= _ENOUGH_TO_NAME else PASS
+    return NAME_TRUMP + suit if is_forced or ahead >= ENOUGH_TO_NAME else PASS
 
 
 def _ahead(hand: Cards, trump: Suit) -> int:
     """By how many points the side of a maker with this hand should be ahead."""
-    ahead = _WHATEVER_THE_CARDS
+    ahead = WHATEVER_THE_CARDS
     for suit in range(4):
         ranks = {card - 13 * suit for card in members(hand & SUIT_CARDS[suit])}
         if suit == trump:
-            ahead += sum([_OF_TRUMPS[rank] for rank in ranks])
+            ahead += sum([OF_TRUMPS[rank] for rank in ranks])
         elif not ranks:
-            ahead += _OF_VOID
+            ahead += OF_VOID
         elif ACE in ranks:
-            ahead += _OF_ACE + (_OF_TEN_BESIDE_ACE if TEN in ranks else 0)
+            ahead += OF_ACE + (OF_TEN_BESIDE_ACE if TEN in ranks else 0)
     return ahead
 
 
