@@ -10,6 +10,7 @@ of calling, is WRONG_PHASE whoever makes it.
 from typing import Final, assert_never
 
 from rules.bots import euchre as bots
+from rules.bots import sharp
 from rules.cards import BIT, SUIT_OF, Card, Cards, Suit
 from rules.euchre_cards import BEATS, DECK, SAME_SUIT
 from rules.game import (
@@ -444,6 +445,6 @@ GAME: Final = Game(
     legal_moves=legal_moves,
     view=view,
     standings=standings,
-    bots={"steady": bots.steady},
+    bots={"steady": bots.steady, "sharp": sharp.euchre},
     bot_version=bots.VERSION,
 )

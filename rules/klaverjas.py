@@ -11,6 +11,7 @@ phase is WRONG_PHASE whoever makes it.
 from typing import Final, assert_never
 
 from rules.bots import klaverjas as bots
+from rules.bots import sharp
 from rules.cards import BIT, SUIT_CARDS, SUIT_OF, Card, Cards, Suit, mask
 from rules.game import (
     MOVED,
@@ -467,6 +468,6 @@ GAME: Final = Game(
     legal_moves=legal_moves,
     view=view,
     standings=standings,
-    bots={"steady": bots.steady},
+    bots={"steady": bots.steady, "sharp": sharp.klaverjas},
     bot_version=bots.VERSION,
 )

@@ -5,6 +5,7 @@ from typing import Final
 
 from rules import exact_bid
 from rules.bots import exact_bid as bots
+from rules.bots import sharp
 from rules.bots.exact_bid import Style
 from rules.cards import TWO, Card, mask
 from rules.cards import deck as deck_from
@@ -61,6 +62,6 @@ GAME: Final = Game(
     legal_moves=exact_bid.legal_moves,
     view=exact_bid.view,
     standings=exact_bid.standings,
-    bots={"steady": partial(bots.steady, STYLE)},
+    bots={"steady": partial(bots.steady, STYLE), "sharp": partial(sharp.exact_bid, STYLE, RULES.must_trump)},
     bot_version=bots.VERSION,
 )
