@@ -75,8 +75,8 @@ def by_seat(sides: Sequence[int]) -> tuple[int, ...]:
 
 
 def places(totals: Sequence[int]) -> tuple[int, ...]:
-    """Places by seat for totals by seat: partners share one, and level sides are both first."""
-    return by_seat(shared_places(totals[:2]))
+    """Places by seat for totals by seat: winners 1, losers 3, and all 1 in a draw (platform.md)."""
+    return shared_places(totals)
 
 
 def beating(suits: Sequence[Sequence[Card]], trump: Suit) -> tuple[Cards, ...]:

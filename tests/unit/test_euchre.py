@@ -142,7 +142,7 @@ def game_over(given: dict[str, Any]) -> dict[str, Any]:
     finished = [event for event in events if isinstance(event, Finished)]
     winner = None
     if finished:
-        assert finished[0].standings in ((1, 2, 1, 2), (2, 1, 2, 1))
+        assert finished[0].standings in ((1, 3, 1, 3), (3, 1, 3, 1))
         winner = "NS" if finished[0].standings[0] == 1 else "EW"
     return {
         "over": state.phase is Phase.FINISHED,

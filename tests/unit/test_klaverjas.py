@@ -217,7 +217,7 @@ def one_card_left(totals: tuple[int, int], deal_number: int, last: str) -> State
 
 @pytest.mark.parametrize(
     ("totals", "standings"),
-    [((0, 0), (1, 2, 1, 2)), ((0, 200), (2, 1, 2, 1)), ((0, 100), (1, 1, 1, 1))],
+    [((0, 0), (1, 3, 1, 3)), ((0, 200), (3, 1, 3, 1)), ((0, 100), (1, 1, 1, 1))],
 )
 def test_most_points_after_sixteen_deals_win_and_equal_totals_draw(
     totals: tuple[int, int], standings: tuple[int, ...]
@@ -229,8 +229,8 @@ def test_most_points_after_sixteen_deals_win_and_equal_totals_draw(
 
 
 def test_places_are_shared_between_partners() -> None:
-    assert places((10, 3, 10, 3)) == (1, 2, 1, 2)
-    assert places((3, 10, 3, 10)) == (2, 1, 2, 1)
+    assert places((10, 3, 10, 3)) == (1, 3, 1, 3)
+    assert places((3, 10, 3, 10)) == (3, 1, 3, 1)
     assert places((7, 7, 7, 7)) == (1, 1, 1, 1)
 
 
