@@ -209,6 +209,23 @@ class Commit:
     events: tuple[Event, ...]
 
 
+@value
+class BotQuestion:
+    """A decision for a bot, with all that it may know: it can be answered anywhere, and always in the same way."""
+
+    game_type: str
+    rules_version: int
+    level: str
+    view: g.View
+    chance: bytes
+
+    def answer(self) -> Move:
+        """The bot's move."""
+        game = registry.game(self.game_type, self.rules_version)
+        assert game is not None
+        return game.bots[self.level](self.view, self.chance)
+
+
 @dataclass(slots=True)
 class Table:
     """A table at a version. Treated as a value: only `_Fold` and `apply` write to a fresh copy."""
@@ -282,12 +299,16 @@ class Table:
                 return seat
         return None
 
-    def bot_move(self) -> Move:
-        """The move that the bot of the seat whose turn it is makes. Pure: replays can recompute it."""
+    def bot_question(self) -> "BotQuestion":
+        """What the bot of the seat whose turn it is has to decide."""
         seat = self.turn
         level = self.occupants[seat].bot_level or DEFAULT_BOT
-        bot = self.game.bots[level]
-        return bot(self.game.view(self.play, seat), self.chance.bot_chance(seat, self.play.deal))
+        view, chance = self.game.view(self.play, seat), self.chance.bot_chance(seat, self.play.deal)
+        return BotQuestion(self.game.game_type, self.game.rules_version, level, view, chance)
+
+    def bot_move(self) -> Move:
+        """The move that the bot of the seat whose turn it is makes."""
+        return self.bot_question().answer()
 
     def copy(self) -> "Table":
         """A copy to write to; the fields' values are immutable."""
@@ -317,6 +338,8 @@ UNTIMED: Final = frozenset({Mode.SOLO, Mode.DAILY})
 _FIRST_DAY: Final = date(1970, 1, 1).toordinal()
 _DAY_US: Final = 24 * 3600 * 1_000_000
 DEFAULT_BOT: Final = "steady"
+# Levels whose decisions take milliseconds, too long for who must not wait.
+SLOW_BOTS: Final = frozenset({"sharp"})
 
 
 @value

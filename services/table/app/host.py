@@ -18,6 +18,7 @@ from chassis.errors import Refused
 from services.table import domain
 from services.table.app.ports import GameLog, Loaded, Messages, Store
 from services.table.app.running import RunningGame
+from services.table.app.thinking import Thinkers
 from services.table.domain import HOST_SILENT_SECONDS
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,7 @@ class Host:
         self.log = game_log
         self.messages = messages
         self.clock = clock
+        self.thinkers = Thinkers()
         self.games: dict[UUID, RunningGame] = {}
         self._address = ""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -73,6 +75,7 @@ class Host:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.thinkers.stop()
         try:
             await self.store.release(self.id)
         except Refused as refused:

@@ -26,7 +26,8 @@ from services.table import domain
 from services.table.app import errors
 from services.table.app.ports import Applied, CommandName, CommitMessages, GameLog, Loaded, Messages
 from services.table.app.subscription import Subscription
-from services.table.domain import Decider, Step, Table, Viewer
+from services.table.app.thinking import Thinkers
+from services.table.domain import SLOW_BOTS, BotQuestion, Decider, Step, Table, Viewer
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +65,7 @@ class Surroundings(Protocol):
     log: GameLog
     messages: Messages
     clock: Clock
+    thinkers: Thinkers
 
     async def load(self, game_id: UUID) -> Loaded | None:
         """The game as the log has it now."""
@@ -113,6 +115,7 @@ class RunningGame:
         "_looking_up",
         "_queue",
         "_recovering",
+        "_thinking",
         "dropped",
         "epoch",
         "game_id",
@@ -130,6 +133,8 @@ class RunningGame:
         self._queue: deque[_Waiting] = deque()
         self._in_flight: _InFlight | None = None
         self._recovering = False
+        # A slow bot decides now, in another process; meanwhile commands are taken, though few can do anything.
+        self._thinking = False
         # Commands that are looked up in the log now.
         self._looking_up = 0
         self.dropped = False
@@ -277,13 +282,31 @@ class RunningGame:
         while self._in_flight is None and not self._recovering and not self.dropped:
             if self._queue:
                 self._handle(self._queue.popleft())
-            elif self.table.server_decides:
-                table = self.table
-                step = domain.move(table, table.turn, table.bot_move(), Decider.BOT, self._now_us())
-                assert not isinstance(step, Rejection), f"a bot's illegal move: {step}"
-                self._append(step, None)
+            elif self.table.server_decides and not self._thinking:
+                question = self.table.bot_question()
+                if question.level in SLOW_BOTS:
+                    self._thinking = True
+                    self._around.spawn("a bot thinks", self._think(question, self.table.opened_version))
+                else:
+                    self._append_bots_move(question.answer())
             else:
                 return
+
+    async def _think(self, question: BotQuestion, opened_version: int) -> None:
+        try:
+            move = await self._around.thinkers.decide(question)
+        finally:
+            self._thinking = False
+        idle = self._in_flight is None and not self._recovering and not self.dropped
+        # Meanwhile the decision may have been taken over by a person, or by another host.
+        if idle and self.table.opened_version == opened_version and self.table.server_decides:
+            self._append_bots_move(move)
+        self._go_on()
+
+    def _append_bots_move(self, move: Move) -> None:
+        step = domain.move(self.table, self.table.turn, move, Decider.BOT, self._now_us())
+        assert not isinstance(step, Rejection), f"a bot's illegal move: {step}"
+        self._append(step, None)
 
     async def _recover(self, flight: _InFlight, result: AppendResult) -> None:
         """An append was beaten, or its outcome is unknown: only the log knows. Until it is read, nothing is decided."""

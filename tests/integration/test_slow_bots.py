@@ -1,0 +1,97 @@
+"""Sharp bots at the table: they think in processes of their own, and those may die."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import grpc
+import psutil
+import pytest
+from levata.table.v1 import games_pb2, play_pb2, table_pb2
+
+from chassis.auth import KeyFiles
+from services.table import domain
+from services.table.domain import Decider, Moved
+from services.table.store.codec import decode
+from tests.conftest import Database
+from tests.table_client import SEAT_ACCOUNTS, Player, Service, log_reader, person, prepare_game, refused, running
+
+
+@pytest.fixture
+async def service(database: Database, keys: KeyFiles) -> AsyncIterator[Service]:
+    """A table service on a database of its own."""
+    async with running(database, keys) as started:
+        yield started
+
+
+async def open_euchre(service: Service) -> str:
+    """Euchre of one person and three sharp bots."""
+    game_id = await prepare_game(service, game_type="euchre", variant="standard", mode=table_pb2.MODE_SOLO)
+    sharp = games_pb2.SeatSetup(bot=games_pb2.BotSeat(level="sharp"))
+    seats = [person(SEAT_ACCOUNTS[0]), sharp, sharp, sharp]
+    await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=seats))
+    return game_id
+
+
+def thinking_processes() -> list[psutil.Process]:
+    """The processes that this one has started for bots."""
+    return [child for child in psutil.Process().children() if "multiprocessing.spawn" in " ".join(child.cmdline())]
+
+
+async def test_sharp_bots_play_a_whole_game_as_they_would_anywhere(service: Service, database: Database) -> None:
+    game_id = await open_euchre(service)
+    await Player(service, SEAT_ACCOUNTS[0], game_id).watch_to_the_end()
+    table = None
+    recomputed = 0
+    async with log_reader(database) as reader:
+        for row in await reader.read(UUID(game_id)):
+            commit = decode(row.version, row.payload, UUID(game_id).bytes)
+            move = next((event for event in commit.events if isinstance(event, Moved)), None)
+            # A few of them: each takes as long here as it took there.
+            if table is not None and move is not None and move.decider is Decider.BOT and row.version % 10 == 0:
+                assert table.bot_move() == move.move
+                recomputed += 1
+            table = domain.apply(table, commit)
+    assert table is not None and table.finished is not None
+    assert recomputed > 0
+
+
+async def test_a_dead_thinking_process_costs_no_game(service: Service) -> None:
+    game_id = await open_euchre(service)
+    player = Player(service, SEAT_ACCOUNTS[0], game_id)
+    playing = asyncio.create_task(player.watch_to_the_end())
+    killed = 0
+    while not playing.done() and killed < 3:
+        for process in thinking_processes():
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+        await asyncio.sleep(0.2)
+    await playing
+    assert killed > 0
+    assert player.over
+
+
+async def test_commands_are_answered_while_a_bot_thinks(service: Service) -> None:
+    game_id = await open_euchre(service)
+    player = Player(service, SEAT_ACCOUNTS[0], game_id)
+    stream = player.watch()
+    player.take(await stream.read())
+    while player.my_turn:
+        assert player.decision is not None
+        await player.act(player.decision.legal_moves[0])
+        player.take(await stream.read())
+    # It is a bot's turn, and its process is only starting.
+    refusal = await refused(player.act(play_pb2.Move(play_card=play_pb2.CARD_2C)))
+    assert refusal.code in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ABORTED)
+    stream.cancel()
+
+
+async def test_no_thinking_process_is_left(database: Database, keys: KeyFiles) -> None:
+    async with running(database, keys) as service:
+        await Player(service, SEAT_ACCOUNTS[0], await open_euchre(service)).watch_to_the_end()
+        processes = thinking_processes()
+        assert processes
+    gone, alive = psutil.wait_procs(processes, timeout=10)
+    assert len(gone) == len(processes) and not alive
