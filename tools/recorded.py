@@ -3,7 +3,7 @@
 Only what the commits say; nothing is computed by rules.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -20,6 +20,9 @@ class Trick:
     moves: list[table_pb2.Moved] = field(default_factory=list)
     # None while it is open.
     winner: int | None = None
+    # What each seat's side had taken in the deal after this trick (klaverjas).
+    card_points: Sequence[int] = ()
+    roem: Sequence[int] = ()
 
     @property
     def leader(self) -> int:
@@ -54,6 +57,11 @@ class Deal:
                 case "name_trump":
                     return call.move.name_trump.suit
         return self.dealt.trump
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the caller plays without the partner (euchre)."""
+        return any(call.move.order_up.alone or call.move.name_trump.alone for call in self.calls)
 
     @property
     def moves(self) -> list[table_pb2.Moved]:
@@ -112,7 +120,8 @@ def _record(game: Game, response: table_pb2.ReplayResponse) -> None:
             case "moved":
                 _record_move(game.deals[-1], event.moved)
             case "trick_taken":
-                game.deals[-1].tricks[-1].winner = event.trick_taken.seat
+                taken, trick = event.trick_taken, game.deals[-1].tricks[-1]
+                trick.winner, trick.card_points, trick.roem = taken.seat, tuple(taken.card_points), tuple(taken.roem)
             case "deal_scored":
                 game.deals[-1].scored = event.deal_scored
             case "seat_changed":

@@ -29,23 +29,21 @@ CLOCK_TICK_SECONDS: Final = 0.25
 
 _HELP: Final = """\
 [b]Playing[/b]
-  ← →            point at a card, a bid or a call that is allowed
-  enter          choose what is pointed at, in [ ]
-  a b c …        point at the card above the letter; the same letter again plays it
-  0 1 2 …        point at a bid
-  p o a c d h s  pass, order up, alone, a suit; capitals name a suit and play alone
+  ← →        point at a card, a bid or a call that is allowed
+  enter      choose what is pointed at, in [ ]
+  a b c …    point at the card above; the same letter again plays it
+  0 1 2 …    point at a bid
+  p o a      pass, order up, order up and play alone
+  c d h s    name a suit; capitals: and play alone
+  r          come back to the table, when a bot plays for you
 
 [b]Looking[/b]
-  space          show at once what the others did
-  →  ▸  ●        whose turn it is, who led, who took the trick
+  space      show at once what the others did
+  →  ▸  ●    whose turn it is, who led, who took the trick
+  q ?        leave (asks first), this page
 
-[b]The rest[/b]
-  r              come back, when a bot plays for you
-  q              leave (asks first); a bot plays on for you
-  ?              this page; any key closes it
-
-What you point at that is not allowed is asked for all the same: the server
-refuses it and says why, and nothing has happened."""
+What is not allowed can be asked for by its letter: the server
+refuses it and says why. Any key goes back to the game."""
 
 
 class _Page(ModalScreen[bool]):
@@ -144,7 +142,7 @@ class PlayApp(App[None]):
         self._paint_clock()
 
     def _paint_clock(self) -> None:
-        if self.scene.picture.seats and self._is_at_table:
+        if self._is_at_table:
             self._region("asking").update(painting.asking(self.scene, self._seconds_left()))
 
     def _region(self, name: str) -> Static:
@@ -195,8 +193,8 @@ class PlayApp(App[None]):
             case Refused(_, reason, message):
                 if not self._is_away:
                     self.scene.answered(words.refusal(reason, message, self.scene.picture))
-            case Disconnected(reason):
-                self.scene.trouble = f"Connection lost, trying again … ({reason})"
+            case Disconnected():
+                self.scene.trouble = "Connection lost, trying again …"
             case Reconnected():
                 self.scene.trouble = ""
         self.paint()
@@ -264,7 +262,7 @@ class PlayApp(App[None]):
         if self.scene.over:
             self.exit()
             return
-        question = "Leave the game? It goes on, and a bot plays for you.\n\n[b]y[/b] leave    any other key: stay"
+        question = "Leave the game? A bot will play it to its end for you.\n\n[b]y[/b] leave    any other key: stay"
         await self.push_screen(_Page(question, "leave"), self._leave)
 
     def _leave(self, sure: bool | None) -> None:

@@ -36,6 +36,8 @@ _PLACES: Final = {
 _OWN_PLACE: Final = (2, 1)
 _CENTRE: Final = (1, 1)
 _CELL_LINES: Final = 3
+# Beside the table, on the smallest terminal.
+_SCORE_LINES: Final = 11
 
 
 def heading(scene: Scene) -> Text:
@@ -48,7 +50,7 @@ def heading(scene: Scene) -> Text:
     text.append(f" · {word} {view.deal + 1}" + (f" of {view.deal_count}" if view.deal_count else ""))
     if picture.game_type in words.EXACT_BID and view.hand_size:
         text.append(f" · {view.hand_size} {'card' if view.hand_size == 1 else 'cards'}")
-    return text.append(" · ").append_text(_trump(picture))
+    return text if scene.result is not None else text.append(" · ").append_text(_trump(picture))
 
 
 def _trump(picture: Picture) -> Text:
@@ -59,7 +61,7 @@ def _trump(picture: Picture) -> Text:
         return Text("no trump" if picture.game_type in words.EXACT_BID else "trump not named yet")
     text = Text("trump ").append_text(suit_text(view.trump)).append(f" {suit_name(view.trump)}")
     if view.HasField("maker"):
-        text.append(f", {words.name_of(picture, view.maker)}")
+        text.append(f", called by {words.name_of(picture, view.maker)}")
         return text.append(" alone" if view.HasField("sitting_out") else "")
     return text.append(" (").append_text(card_text(view.turned)).append(")") if view.turned else text
 
@@ -160,7 +162,13 @@ def _centre(scene: Scene) -> list[Text]:
 
 def scores(scene: Scene) -> Text:
     """Totals, best first, what this deal has come to, and the last trick."""
-    lines = [*_totals(scene.picture), Text(), *_this_deal(scene.picture), *_last_trick(scene)]
+    parts = [list(_totals(scene.picture)), list(_this_deal(scene)), list(_last_trick(scene))]
+    shown = [part for part in parts if part]
+    # With seven at the table there is no room for blank lines.
+    gap = [Text()] if sum(map(len, shown)) + len(shown) - 1 <= _SCORE_LINES else []
+    lines: list[Text] = []
+    for part in shown:
+        lines += [*gap, *part] if lines else part
     return Text("\n").join(lines)
 
 
@@ -178,21 +186,22 @@ def _totals(picture: Picture) -> Iterator[Text]:
         yield Text("first to 10 wins", style=FAINT)
 
 
-def _this_deal(picture: Picture) -> Iterator[Text]:
-    view = picture.view
-    if picture.game_type in words.EXACT_BID:
-        if view.hand_size:
-            yield Text(words.bids_so_far(picture))
+def _this_deal(scene: Scene) -> Iterator[Text]:
+    picture, view = scene.picture, scene.picture.view
+    if scene.result is not None or not view.hand_size:
         return
-    for seat in (view.seat, (view.seat + 1) % 4):
-        if view.phase != play_pb2.PHASE_PLAYING or not view.tricks_won:
-            return
-        took = view.tricks_won[seat] + view.tricks_won[(seat + 2) % 4]
-        text = Text(f"{words.side_of(picture, seat)}: ").append("1 trick" if took == 1 else f"{took} tricks")
-        if view.card_points:
-            text.append(f", {view.card_points[seat]}")
-            text.append(f" + {view.roem[seat]} roem" if view.roem[seat] else "")
-        yield text
+    if picture.game_type in words.EXACT_BID:
+        yield Text(words.bids_so_far(picture))
+    elif view.phase == play_pb2.PHASE_PLAYING:
+        yield _side_row("this deal", "took", *(("cards", "roem") if view.card_points else ()), style=FAINT)
+        for seat in (view.seat, (view.seat + 1) % 4):
+            took = view.tricks_won[seat] + view.tricks_won[(seat + 2) % 4]
+            points = (view.card_points[seat], view.roem[seat]) if view.card_points else ()
+            yield _side_row(words.side_of(picture, seat), took, *points)
+
+
+def _side_row(name: str, *figures: object, style: str = "") -> Text:
+    return Text(f"{name:<10}" + "".join(f"{figure!s:>5}" for figure in figures), style=style)
 
 
 def _last_trick(scene: Scene) -> Iterator[Text]:
@@ -215,7 +224,8 @@ def result(scene: Scene) -> Table:
     picture, shown = scene.picture, scene.result
     exact = picture.game_type in words.EXACT_BID
     word = "Round" if exact else "Deal"
-    grid = Table(box=None, padding=(0, 1), title=f"{word} {shown.points.deal + 1}", title_justify="left")
+    title = f"{word} {shown.points.deal + 1} is over"
+    grid = Table(box=None, padding=(0, 1), title=title, title_justify="left", title_style=STRONG, caption_style="")
     _fill_exact(grid, picture, shown) if exact else _fill_sides(grid, picture, shown)
     return grid
 
@@ -254,9 +264,9 @@ def _fill_sides(grid: Table, picture: Picture, shown: Result) -> None:
             str(picture.view.totals[seat]),
             style=STRONG if seat == own else "",
         )
-    maker = words.side_of(picture, points.maker)
-    trump = f"{words.said(picture, points.maker, 'make')} {suit_name(points.trump)} trump"
-    grid.caption = f"{trump}{' alone' if shown.alone else ''}. {maker}: {outcomes.of_makers(points)}"
+    whose = "Your side" if (points.maker - own) % 2 == 0 else f"{words.name_of(picture, points.maker)}'s side"
+    called = f"{suit_name(points.trump).capitalize()}, called by {words.name_of(picture, points.maker)}"
+    grid.caption = f"{called}{' alone' if shown.alone else ''}. {whose} {outcomes.of_makers(points)}."
     grid.caption_justify = "left"
 
 
@@ -279,6 +289,8 @@ def asking(scene: Scene, seconds_left: float | None) -> Text:
     picture = scene.picture
     if scene.trouble:
         return Text(f"{scene.trouble}", style="bold red")
+    if not picture.seats:
+        return Text("Connecting …", style=FAINT)
     if scene.over:
         return Text()
     if scene.sending:
@@ -322,7 +334,7 @@ def options(scene: Scene) -> Text:
 def _option(choice: Choice, *, pointed: bool) -> Text:
     label = choice.label.copy()
     if choice.key != label.plain:
-        label = Text(f"{choice.key} ", style=FAINT).append_text(label)
+        label = Text.assemble((f"{choice.key} ", FAINT), label)
     if not choice.legal:
         label = Text(f"{label.plain}✗", style=FAINT)
     return _bracketed(label, pointed=pointed)

@@ -72,7 +72,10 @@ class Scene:
             self._clear(event)
             self._tell(event)
             fold_event(self.picture, event)
-        if step.ends is not None:
+        if step.ends is None:
+            # What is open afterwards comes with the last step.
+            self.picture.ClearField("decision")
+        else:
             fold_end(self.picture, step.ends)
             self.offer()
 

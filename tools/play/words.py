@@ -101,8 +101,8 @@ def prompt(picture: Picture, legal_moves: Sequence[play_pb2.Move]) -> str:
     if "place_bid" in kinds:
         return "How many tricks will you take?"
     if "order_up" in kinds:
-        taker = said(picture, picture.view.dealer, "take")
-        return f"Shall {suit_name(suit_of(picture.view.turned))} be trump? {taker} the card"
+        dealer = name_of(picture, picture.view.dealer)
+        return f"Shall {suit_name(suit_of(picture.view.turned))} be trump? {dealer} would take the card"
     return "Name trump, or pass" if "pass" in kinds else "Everybody passed: you must name trump"
 
 

@@ -4,29 +4,31 @@ from typing import Final
 
 from levata.table.v1 import play_pb2
 
-_PIT: Final = 8
-_MARCH: Final = 5
+_EUCHRE_TRICKS: Final = 5
+_KLAVERJAS_TRICKS: Final = 8
 
 
 def of_makers(points: play_pb2.DealPoints) -> str:
-    """`euchred`, `nat`, `made it`: for a sentence."""
-    return _klaverjas(points) if points.card_points else _euchre(points)
+    """`makes it with 3 of 5`, `is nat`: goes on after the makers' name."""
+    took = side_tricks(points, points.maker)
+    failed = points.points[points.maker] == 0
+    if points.card_points:
+        pit = {_KLAVERJAS_TRICKS: ", pit", 0: ", with pit against it"}.get(took, "")
+        return ("is nat" if failed else "makes it") + pit
+    verb = "is euchred" if failed else "marches" if took == _EUCHRE_TRICKS else "makes it"
+    return f"{verb} with {took} of {_EUCHRE_TRICKS}"
+
+
+def in_short(points: play_pb2.DealPoints) -> str:
+    """`euchred`, `nat`: for a column; empty where the makers just made it."""
+    took = side_tricks(points, points.maker)
+    failed = points.points[points.maker] == 0
+    if points.card_points:
+        pit = ["pit"] if took in (0, _KLAVERJAS_TRICKS) else []
+        return ", ".join(["nat"] * failed + pit)
+    return "euchred" if failed else "march" if took == _EUCHRE_TRICKS else ""
 
 
 def side_tricks(points: play_pb2.DealPoints, seat: int) -> int:
     """Tricks of a seat and its partner."""
     return points.tricks_won[seat] + points.tricks_won[(seat + 2) % 4]
-
-
-def _euchre(points: play_pb2.DealPoints) -> str:
-    took = side_tricks(points, points.maker)
-    if not points.points[points.maker]:
-        return f"euchred, with {took} of {_MARCH} tricks"
-    return f"all {_MARCH} tricks" if took == _MARCH else f"made it, with {took} tricks"
-
-
-def _klaverjas(points: play_pb2.DealPoints) -> str:
-    if not points.points[points.maker]:
-        others_took_all = side_tricks(points, points.maker) == 0
-        return "nat, and pit for the others" if others_took_all else "nat, all points go to the others"
-    return "pit, all tricks" if side_tricks(points, points.maker) == _PIT else "made it"

@@ -71,7 +71,7 @@ class Teller:
         for seat, hand in sorted(deal.hands.items()):
             yield Text(f"  {seat_name(seat)}  ").append_text(hand_text(hand))
         yield from self.calls(deal)
-        table = self._table_of_seats()
+        table = self.deal_table()
         self.fill(table, deal)
         if table.row_count:
             yield table
@@ -117,6 +117,10 @@ class Teller:
                 return Text("discards ").append_text(card_text(move.discard) if move.discard else Text("a card"))
             case _:
                 raise AssertionError(f"not a call: {move}")
+
+    def deal_table(self) -> Table:
+        """The table of a deal, still without rows."""
+        return self._table_of_seats()
 
     def fill(self, table: Table, deal: Deal) -> None:
         """The rows of a deal, a column for each seat."""
@@ -218,10 +222,15 @@ class Teller:
     def _occupant(self, info: play_pb2.SeatInfo) -> str:
         return occupant_text(info, self.names)
 
-    def _table_of_seats(self, *labels: str) -> Table:
+    def plain_table(self, *labels: str) -> Table:
+        """A table whose first columns are these."""
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style=FAINT)
         for label in labels or ("",):
             table.add_column(label, style=FAINT, justify="right", no_wrap=True)
+        return table
+
+    def _table_of_seats(self, *labels: str) -> Table:
+        table = self.plain_table(*labels)
         for seat in self.seats:
             table.add_column(seat_name(seat), justify="right", no_wrap=True, min_width=6)
         return table
