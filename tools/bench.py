@@ -7,7 +7,7 @@ import typer
 
 from bench import report
 
-BENCHES = ("table",)
+BENCHES = ("rules", "bots", "table")
 
 
 def main(
