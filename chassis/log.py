@@ -22,6 +22,7 @@ import asyncpg
 import structlog
 
 from chassis.database import CONNECT_SECONDS, STATEMENT_SECONDS, Connection, Pool, is_trouble, session_settings
+from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
 
@@ -341,9 +342,7 @@ class GroupWriter:
         self._wake(len(self._idle))
         if self._workers:
             _, late = await asyncio.wait(self._workers, timeout=seconds)
-            for worker in late:
-                worker.cancel()
-            await asyncio.gather(*self._workers, return_exceptions=True)
+            await asyncio.gather(*map(end, late))
             self._workers = []
         self._give_up_waiting()
 

@@ -5,6 +5,7 @@ to hear: what they do not bring, a hole, a lost tail or everything, is read from
 """
 
 import asyncio
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
@@ -22,6 +23,7 @@ from chassis.facts.service import FactsOwner
 from chassis.facts.store import PAGE_FACTS, Fact, Head
 from chassis.facts.stream import FactStream, Pull, fact_of
 from chassis.lease import RENEW_SECONDS, Lease
+from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
 
@@ -101,6 +103,8 @@ class Consumer:
         It must ignore facts that it does not care for. Facts of one key (`key_of`) have their effects in order. `name`
         is also that of the durable JetStream consumer: letters, digits, `-` and `_`.
         """
+        if not re.fullmatch(r"[\w-]+", name):
+            raise ValueError(f"not a consumer's name: {name!r}")
         self.name = name
         self._source = source
         self._owner = owner
@@ -131,8 +135,7 @@ class Consumer:
     async def stop(self) -> None:
         """End; a transaction under way is rolled back."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
             self._task = None
 
     async def _run(self) -> None:

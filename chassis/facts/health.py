@@ -58,7 +58,7 @@ class Pulse:
 
     def status(self, checkpoint: int) -> Status:
         """How it stands at a checkpoint."""
-        head = self._head if self._head is not None else checkpoint
+        head = max(self._head or 0, checkpoint)
         if self.refusal is not None:
             return Status(State.DEAD, checkpoint, head, self.refusal)
         if time.monotonic() - self._alive_at > self._dead_seconds:

@@ -14,6 +14,7 @@ from chassis.facts.health import Pulse, Status
 from chassis.facts.store import Fact, FactLog
 from chassis.facts.stream import FactStream, headers_of
 from chassis.lease import RENEW_SECONDS, Lease
+from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
 
@@ -64,8 +65,7 @@ class Relay:
     async def stop(self) -> None:
         """End; what was not relayed yet is relayed by the next one."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
             self._task = None
 
     async def _run(self) -> None:
