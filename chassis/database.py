@@ -33,6 +33,8 @@ _TROUBLE: Final = (
     asyncpg.InternalServerError,
     # After a fail-over: the primary of before is a standby now.
     asyncpg.ReadOnlySQLTransactionError,
+    # The driver lost its way in the protocol: seen when a connection is cut between two messages.
+    asyncpg.InternalClientError,
 )
 
 
@@ -77,6 +79,9 @@ _AWAY: Final = (
     asyncpg.PostgresConnectionError,
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
+    asyncpg.InternalClientError,
+    # A closed connection; see below for what it is besides.
+    asyncpg.InterfaceError,
     OSError,
     TimeoutError,
 )
@@ -88,6 +93,9 @@ def refusing_while_away() -> Iterator[None]:
     try:
         yield
     except _AWAY as error:
+        if isinstance(error, ValueError):
+            # The driver's word for an argument that does not fit.
+            raise
         log.warning("the database is away", error=repr(error))
         raise Refused(
             "TEMPORARILY_UNAVAILABLE",
