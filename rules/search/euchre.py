@@ -350,7 +350,7 @@ def weigh(view: View, chance: bytes, samples: int = 0) -> tuple[dict[Move, int],
     assert view.seat is not None
     assert view.turned is not None
     trump = NO_TRUMP if view.trump is None else view.trump
-    played, voids = _played(view)
+    played, voids = played_and_lacking(view)
     known = [0] * (SEATS + 1)
     known[view.seat] = view.hand
     upcard = BIT[view.turned]
@@ -395,8 +395,8 @@ def weigh(view: View, chance: bytes, samples: int = 0) -> tuple[dict[Move, int],
     return dict(zip(moves, totals.tolist(), strict=True)), decisions
 
 
-def _played(view: View) -> tuple[list[Cards], list[Cards]]:
-    """By seat, the cards played in this deal, and those of suits in which it was seen to be void."""
+def played_and_lacking(view: View) -> tuple[list[Cards], list[Cards]]:
+    """By seat, the cards played in this deal, and those that it cannot hold: of suits that it did not follow."""
     played, voids = [0] * SEATS, [0] * SEATS
     for trick in (*view.tricks, view.trick):
         for seat, card in zip(trick.seats, trick.cards, strict=True):

@@ -289,7 +289,7 @@ def weigh(style: Style, must_trump: bool, view: View, chance: bytes, samples: in
     deck = style.decks[seats] if view.turned is None else style.decks[seats] & ~BIT[view.turned]
     trump = 0 if view.trump is None else SUIT_CARDS[view.trump]
     duty = trump if must_trump else 0
-    played, voids = _played(view, duty)
+    played, voids = played_and_lacking(view, duty)
     unseen = deck & ~view.hand
     for cards_played in played:
         unseen &= ~cards_played
@@ -327,8 +327,8 @@ def weigh(style: Style, must_trump: bool, view: View, chance: bytes, samples: in
     return dict(zip(moves, totals.tolist(), strict=True)), decisions
 
 
-def _played(view: View, duty: Cards) -> tuple[list[Cards], list[Cards]]:
-    """By seat, the cards played in this deal, and those of suits in which it was seen to be void."""
+def played_and_lacking(view: View, duty: Cards) -> tuple[list[Cards], list[Cards]]:
+    """By seat, the cards played in this deal, and those that it cannot hold: of suits that it did not follow."""
     played, voids = [0] * view.seats, [0] * view.seats
     for trick in (*view.tricks, view.trick):
         for seat, card in zip(trick.seats, trick.cards, strict=True):

@@ -320,7 +320,7 @@ def weigh(view: View, chance: bytes, samples: int = 0) -> tuple[dict[Move, int],
     assert view.seat is not None
     rotterdam = view.variant == "rotterdam"
     trump = NO_TRUMP if view.trump is None else view.trump
-    played, lacking = _played(view, rotterdam)
+    played, lacking = played_and_lacking(view, rotterdam)
     unseen = DECK_CARDS & ~view.hand
     for cards_played in played:
         unseen &= ~cards_played
@@ -351,8 +351,8 @@ def weigh(view: View, chance: bytes, samples: int = 0) -> tuple[dict[Move, int],
     return dict(zip(moves, totals.tolist(), strict=True)), decisions
 
 
-def _played(view: View, rotterdam: bool) -> tuple[list[Cards], list[Cards]]:
-    """By seat, the cards played in this deal, and those that it cannot hold by what it played."""
+def played_and_lacking(view: View, rotterdam: bool) -> tuple[list[Cards], list[Cards]]:
+    """By seat, the cards played in this deal, and those that it cannot hold, by what it played."""
     played, lacking = [0] * SEATS, [0] * SEATS
     for trick in (*view.tricks, view.trick):
         for place, (seat, card) in enumerate(zip(trick.seats, trick.cards, strict=True)):
