@@ -1,4 +1,4 @@
-"""Golden logs as `./levata replay` tells them: `python -m tests.golden.told` writes the texts anew, to be read in a diff.
+"""Golden logs as `./levata replay` tells them; `python -m tests.golden.told` writes the texts anew, to read in a diff.
 
 Unlike the logs, the texts may change: they hold still what a change of the telling would alter unseen.
 """

@@ -212,10 +212,16 @@ class PlayApp(App[None]):
             if self.scene.result is not None:
                 # A score is always worth a look.
                 self._in_haste = False
-            self.paint()
-            await self._look(step)
+            if not self._steps or not self._is_fleeting(step):
+                self.paint()
+                await self._look(step)
             self.scene.looked()
-            self.paint()
+            if not self._steps:
+                self.paint()
+
+    def _is_fleeting(self, step: Step) -> bool:
+        """Whether the step would be gone before it could be seen."""
+        return self._in_haste or self._seconds_for(step) == 0
 
     async def _look(self, step: Step) -> None:
         """Leave a step on the screen for its time, which what comes meanwhile may shorten."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tools.picture import Picture, suit_of
 from tools.recorded import Card
-from tools.telling.cards import card_text, suit_name, suit_text
+from tools.telling.cards import card_text, suit_text
 
 # Without q, which leaves: no hand has more than ten cards.
 _CARD_KEYS: Final = "abcdefghijklm"
@@ -121,7 +121,7 @@ def _call(picture: Picture, move: play_pb2.Move) -> tuple[str, Text]:
             return "o", Text("order up ").append_text(suit_text(suit))
         case "name_trump":
             suit, alone = move.name_trump.suit, move.name_trump.alone
-            label = Text().append_text(suit_text(suit)).append(" alone" if alone else f" {suit_name(suit)}")
+            label = Text().append_text(suit_text(suit)).append(" alone" if alone else "")
             return _SUIT_KEYS[suit].upper() if alone else _SUIT_KEYS[suit], label
         case _:
             return "p", Text("pass")
