@@ -22,12 +22,13 @@ from chassis import rpc
 from rules import registry
 from tools.client import CALL_SECONDS, Account, Client, Lost, patiently, sign_in_guest
 from tools.data import DEFAULT_DATA, DataFolder, NotRunning
+from tools.databases import service_dsn
 from tools.picture import Picture
 from tools.recorded import Game, recorded
 from tools.tables import Match, open_table
 from tools.telling import teller
 from tools.telling.cards import game_title
-from tools.verify import Disagreement, chain_of_rows, game_log_dsn, verify
+from tools.verify import Disagreement, chain_of_rows, verify
 
 LEAGUE_SECONDS: Final = 60.0
 LEAGUE_POLL_SECONDS: Final = 0.1
@@ -180,7 +181,7 @@ class Demo:
         if again.chain != game.chain:
             raise Disagreement(f"read again it ends in {again.chain.hex()}, not in {game.chain.hex()}")
         found = f"{game.version} commits end in {game.chain.hex()[:8]}…"
-        dsn = game_log_dsn(self._folder)
+        dsn = service_dsn(self._folder, "table")
         if dsn is None:
             return f"{found}, twice"
         computed = await chain_of_rows(dsn, game.game_id)

@@ -19,13 +19,8 @@ from rules.cards import members
 from rules.chance import Chance, commitment, daily_id, game_seed
 from rules.game import Game, Rejection
 from services.table.rpc.messages import move_code
-from tools.data import DataFolder
-from tools.embedded.postgres import EmbeddedPostgres
-from tools.migrate import SCHEMAS
-from tools.up.servers import OwnPostgres, postgres_for
 
 DEFAULT_BOT: Final = "steady"
-GAME_LOG_ROLE: Final = SCHEMAS["table"].role
 
 
 class Disagreement(Exception):
@@ -66,19 +61,6 @@ async def chain_of_rows(dsn: str, game_id: str) -> bytes:
     if broken is not None:
         raise Disagreement(f"the stored chain breaks at version {broken}")
     return rows[-1].chain
-
-
-def game_log_dsn(folder: DataFolder) -> str | None:
-    """How to read the game log of the `up` that runs on a folder; None where its database cannot be found."""
-    server = postgres_for(folder)
-    if isinstance(server, OwnPostgres):
-        return server.dsn(GAME_LOG_ROLE)
-    try:
-        # As Postgres has it: the port is the fourth line.
-        port = int((folder.postgres / "cluster" / "postmaster.pid").read_text().splitlines()[3])
-    except (OSError, ValueError, IndexError):
-        return None
-    return EmbeddedPostgres(folder.postgres, port).dsn(GAME_LOG_ROLE)
 
 
 class _Again:

@@ -32,6 +32,8 @@ TICK_SECONDS: Final = 0.25
 # A loop that was late by so much cannot tell whether a player's move arrived in time.
 LATE_SECONDS: Final = 0.5
 LOADS_AT_ONCE: Final = 8
+# Partitions are made two months ahead, so that a day without the database does no harm.
+HOUSEKEEPING_SECONDS: Final = 6 * 3600
 
 
 class Host:
@@ -64,7 +66,12 @@ class Host:
         """Be seen, and take on the games that nobody hosts."""
         self._address = address
         await self._beat()
-        for name, work in (("heartbeat", self._heartbeat()), ("claims", self._claim()), ("clocks", self._tick())):
+        for name, work in (
+            ("heartbeat", self._heartbeat()),
+            ("claims", self._claim()),
+            ("clocks", self._tick()),
+            ("housekeeping", self._keep_house()),
+        ):
             self.spawn(name, work)
 
     async def stop(self) -> None:
@@ -150,7 +157,7 @@ class Host:
         game.take_over()
         return game
 
-    # The three loops
+    # The loops
 
     async def _heartbeat(self) -> None:
         while True:
@@ -178,7 +185,6 @@ class Host:
                     for game_id, epoch in await self.store.claim_abandoned(self.id):
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
                         self.spawn("take a game over", self._taken(game_id, epoch))
-                    await self.store.forget_dead_hosts()
             except Exception as error:
                 log.warning("cannot look for abandoned games", error=repr(error))
             await asyncio.sleep(BEAT_SECONDS)
@@ -198,6 +204,15 @@ class Host:
             except Refused as refused:
                 log.warning("cannot take a game over yet", game=str(game_id), error=refused.message)
                 await asyncio.sleep(BEAT_SECONDS)
+
+    async def _keep_house(self) -> None:
+        while True:
+            try:
+                await self.store.make_log_partitions()
+                await self.store.forget_dead_hosts()
+            except Exception as error:
+                log.warning("cannot keep house", error=repr(error))
+            await asyncio.sleep(HOUSEKEEPING_SECONDS)
 
     async def _tick(self) -> None:
         """Clocks that ran out, and heartbeats to silent streams."""

@@ -139,6 +139,10 @@ class Store(Protocol):
         """Leave all games to others at once, and be gone."""
         ...
 
+    async def make_log_partitions(self) -> None:
+        """See to it that the log has room for the games of the months to come."""
+        ...
+
     async def forget_dead_hosts(self) -> None:
         """Remove replicas that are long gone and host nothing."""
         ...

@@ -147,6 +147,10 @@ class Store:
                 )
                 await connection.execute("delete from hosts where host_id = $1", host_id)
 
+    async def make_log_partitions(self) -> None:
+        """See to it that the log has room for the games of the months to come."""
+        await self._execute("select make_game_log_partitions()")
+
     async def forget_dead_hosts(self) -> None:
         """Remove replicas that are long gone and host nothing."""
         await self._execute(
