@@ -193,7 +193,7 @@ def play_out(hands: Ints, trump: int, maker: int, idle: int, turn: int, trick: I
 
 
 @kernel
-def _ahead(side: int, maker: int, idle: int, tricks: Ints) -> int:
+def ahead_by(side: int, maker: int, idle: int, tricks: Ints) -> int:
     """Points of a finished deal by which the side is ahead."""
     made = tricks[maker & 1]
     if made == 5:
@@ -204,7 +204,7 @@ def _ahead(side: int, maker: int, idle: int, tricks: Ints) -> int:
 
 
 @kernel
-def _call(hand: int, seat: int, calls: int, dealer: int, upcard: int) -> int:
+def call_of(hand: int, seat: int, calls: int, dealer: int, upcard: int) -> int:
     """The rules of thumb for the call that follows so many."""
     suit = code(upcard) // 13
     if calls < 4:
@@ -322,7 +322,7 @@ def search(
                 while call == PASS:
                     made += 1
                     caller = (caller + 1) & 3
-                    call = _call(hands[caller], caller, made, dealer, upcard)
+                    call = call_of(hands[caller], caller, made, dealer, upcard)
                     decisions += 1
                 sitting_out = _NOBODY
                 if call == ORDER_UP_ALONE or call >= NAME_TRUMP_ALONE:
@@ -338,7 +338,7 @@ def search(
                         decisions += 1
                 turn = (dealer + 1) & 3
             decisions += play_out(hands, suit, caller, sitting_out, turn, trick, taken, first)
-            totals[i] += _ahead(me & 1, caller, sitting_out, taken)
+            totals[i] += ahead_by(me & 1, caller, sitting_out, taken)
     return decisions
 
 
@@ -388,7 +388,7 @@ def weigh(view: View, chance: bytes, samples: int = 0) -> tuple[dict[Move, int],
         trump,
         _NOBODY if view.maker is None else view.maker,
         _NOBODY if view.sitting_out is None else view.sitting_out,
-        _open_trick(view, trump),
+        open_trick(view, trump),
         np.array(tricks, np.int64),
         totals,
     )
@@ -408,7 +408,7 @@ def played_and_lacking(view: View) -> tuple[list[Cards], list[Cards]]:
     return played, voids
 
 
-def _open_trick(view: View, trump: int) -> Ints:
+def open_trick(view: View, trump: int) -> Ints:
     """As `play_out` wants it."""
     played = view.trick.cards
     if not played:

@@ -174,7 +174,7 @@ def play_out(
 
 
 @kernel
-def _points(bid: int, won: int, tricks_score: bool) -> int:
+def points_of(bid: int, won: int, tricks_score: bool) -> int:
     if tricks_score:
         return won + 10 if bid == won else won
     return 5 + bid if bid == won else -abs(bid - won)
@@ -200,7 +200,7 @@ def _misfit(
 
 
 @kernel
-def _bid_on(hands: Ints, bids: Ints, dealer: int, deck: int, hand_size: int, trump: int, seats: int) -> int:
+def bid_on(hands: Ints, bids: Ints, dealer: int, deck: int, hand_size: int, trump: int, seats: int) -> int:
     """Let the seats that have not bid do so, with the hook on the dealer; returns the decisions taken."""
     bid_sum = 0
     decisions = 0
@@ -266,7 +266,7 @@ def search(
             final_won[:] = won
             if is_bid:
                 final_bids[me] = moves[i]
-                decisions += _bid_on(hands, final_bids, dealer, deck, hand_size, trump, seats)
+                decisions += bid_on(hands, final_bids, dealer, deck, hand_size, trump, seats)
                 turn = (dealer + 1) % seats
                 first = 0
             else:
@@ -274,7 +274,7 @@ def search(
                 first = 1 << moves[i]
             decisions += play_out(hands, seats, turn, trick, first, trump, duty, final_bids, final_won, tricks_score)
             for seat in range(seats):
-                points = _points(final_bids[seat], final_won[seat], tricks_score)
+                points = points_of(final_bids[seat], final_won[seat], tricks_score)
                 totals[i] += points * (seats - 1) if seat == me else -points
     return decisions
 
@@ -320,7 +320,7 @@ def weigh(style: Style, must_trump: bool, view: View, chance: bytes, samples: in
         duty,
         np.array(bids, np.int64),
         np.array(view.tricks_won, np.int64),
-        _open_trick(view, trump),
+        open_trick(view, trump),
         style.tricks_score,
         totals,
     )
@@ -341,7 +341,7 @@ def played_and_lacking(view: View, duty: Cards) -> tuple[list[Cards], list[Cards
     return played, voids
 
 
-def _open_trick(view: View, trump: Cards) -> Ints:
+def open_trick(view: View, trump: Cards) -> Ints:
     """As `play_out` wants it."""
     played = view.trick.cards
     if not played:

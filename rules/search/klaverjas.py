@@ -45,7 +45,7 @@ _RUFFED: Final = 30
 
 
 @kernel
-def _strength(hand: int, trump: int) -> int:
+def strength(hand: int, trump: int) -> int:
     """By how many points the side of a maker with this hand should be ahead."""
     ahead: int = WHATEVER_THE_CARDS
     for suit in range(4):
@@ -64,11 +64,11 @@ def _strength(hand: int, trump: int) -> int:
 
 
 @kernel
-def _best_suit(hand: int) -> int:
+def best_suit(hand: int) -> int:
     most = -1000
     best = 0
     for suit in range(4):
-        ahead = _strength(hand, suit)
+        ahead = strength(hand, suit)
         if ahead >= most:
             most = ahead
             best = suit
@@ -76,7 +76,7 @@ def _best_suit(hand: int) -> int:
 
 
 @kernel
-def _legal(hand: int, led: int, best: int, partner_has_it: bool, trump: int, rotterdam: bool) -> int:
+def legal_cards(hand: int, led: int, best: int, partner_has_it: bool, trump: int, rotterdam: bool) -> int:
     """What may be played to a trick that has been led to."""
     suit = code(led) // 13
     following: int = hand & _SUITS[suit]
@@ -190,7 +190,7 @@ def play_out(
             is_ours = place > 0 and (turn ^ best_seat) & 1 == 0
             legal = hand
             if place:
-                legal = _legal(hand, led, best, is_ours, trump, rotterdam)
+                legal = legal_cards(hand, led, best, is_ours, trump, rotterdam)
             unseen = (hands[0] | hands[1] | hands[2] | hands[3]) ^ hand
             card = _card(legal, trump, unseen, cards, value, place, led, best, is_ours)
         decisions += 1
@@ -218,7 +218,7 @@ def play_out(
 
 
 @kernel
-def _ahead(side: int, maker: int, tricks: Ints, points: Ints) -> int:
+def ahead_by(side: int, maker: int, tricks: Ints, points: Ints) -> int:
     """Points of a finished deal by which the side is ahead, nat and pit counted."""
     makers = maker & 1
     for each in range(2):
@@ -238,11 +238,11 @@ def _misfit(hands: Ints, played: Ints, calls: Ints, me: int, dealer: int) -> int
         if seat == me:
             continue
         hand = hands[seat] | played[seat]
-        most = _strength(hand, _best_suit(hand))
+        most = strength(hand, best_suit(hand))
         if calls[made] == PASS:
             misfit += max(most - ENOUGH_TO_NAME, 0)
         else:
-            misfit += most - _strength(hand, calls[made] - NAME_TRUMP)
+            misfit += most - strength(hand, calls[made] - NAME_TRUMP)
             # Forehand, when all have passed, is forced.
             if made < 4:
                 misfit += max(ENOUGH_TO_NAME - most, 0)
@@ -303,12 +303,12 @@ def search(
                     made += 1
                     caller = (caller + 1) & 3
                     decisions += 1
-                    best = _best_suit(hands[caller])
-                    if made == 4 or _strength(hands[caller], best) >= ENOUGH_TO_NAME:
+                    best = best_suit(hands[caller])
+                    if made == 4 or strength(hands[caller], best) >= ENOUGH_TO_NAME:
                         suit = best
                 turn = (dealer + 1) & 3
             decisions += play_out(hands, suit, rotterdam, turn, trick, tricks_taken, points_taken, first)
-            totals[i] += _ahead(me & 1, caller, tricks_taken, points_taken)
+            totals[i] += ahead_by(me & 1, caller, tricks_taken, points_taken)
     return decisions
 
 
@@ -343,7 +343,7 @@ def weigh(view: View, chance: bytes, samples: int = 0) -> tuple[dict[Move, int],
         np.array(played, np.int64),
         trump,
         -1 if view.maker is None else view.maker,
-        _open_trick(view, trump),
+        open_trick(view, trump),
         np.array([view.tricks_won[0] + view.tricks_won[2], view.tricks_won[1] + view.tricks_won[3]], np.int64),
         np.array([view.card_points[side] + view.roem[side] for side in (0, 1)], np.int64),
         totals,
@@ -359,11 +359,11 @@ def played_and_lacking(view: View, rotterdam: bool) -> tuple[list[Cards], list[C
             played[seat] |= BIT[card]
             if place:
                 assert view.trump is not None
-                lacking[seat] |= _lacking(trick.cards[:place], card, view.trump, rotterdam)
+                lacking[seat] |= lacking_after(trick.cards[:place], card, view.trump, rotterdam)
     return played, lacking
 
 
-def _lacking(trick: tuple[int, ...], card: int, trump: int, rotterdam: bool) -> Cards:
+def lacking_after(trick: tuple[int, ...], card: int, trump: int, rotterdam: bool) -> Cards:
     """What the hand that played this card to this trick cannot have had besides, or it would have had to play it."""
     led = trick[0]
     place = winning(trick, BEATS[trump])
@@ -385,7 +385,7 @@ def _lacking(trick: tuple[int, ...], card: int, trump: int, rotterdam: bool) -> 
     return lacking
 
 
-def _open_trick(view: View, trump: int) -> Ints:
+def open_trick(view: View, trump: int) -> Ints:
     """As `play_out` wants it."""
     played = view.trick.cards
     if not played:
