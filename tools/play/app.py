@@ -57,9 +57,10 @@ class _Page(ModalScreen[bool]):
         yield Static(self._content, classes="page")
 
     def on_key(self, event: events.Key) -> None:
-        """Close."""
-        event.stop()
-        _ = self.dismiss(event.character in ("y", "Y"))
+        """Close; a key that comes while it closes is the table's."""
+        if self.is_current:
+            event.stop()
+            _ = self.dismiss(event.character in ("y", "Y"))
 
 
 class PlayApp(App[None]):

@@ -1,0 +1,156 @@
+"""`./levata play` against a running `up`: the command on a terminal, and a whole game through its killed servers."""
+
+import asyncio
+import contextlib
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from levata.table.v1 import games_pb2, play_pb2, table_pb2
+from textual.pilot import Pilot
+
+from chassis import rpc
+from chassis.auth import Signer, make_keys
+from tests.e2e.running import WAIT_SECONDS, Up
+from tools.client import Account, Client, sign_in_guest
+from tools.play import match_of
+from tools.play.app import PlayApp
+from tools.play.session import Session
+from tools.recorded import recorded
+from tools.tables import open_table
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+LEVATA = [sys.executable, "-P", "-c", "from tools.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """An `up` for all tests of the module."""
+    folder = tmp_path_factory.mktemp("with a blank")
+    command: list[str | Path] = [*LEVATA, "up", "--data", folder / "data", "--port", "0"]
+    started = Up(command, folder / "data", folder / "up.log", {})
+    started.endpoints()
+    yield started
+    started.stop(signal.SIGINT)
+
+
+async def opened(up: Up, guest: Account) -> str:
+    """A quick solo game of this guest."""
+    endpoints = up.endpoints()
+    async with rpc.channel(endpoints.services["table"][0], up.data.tools_token()) as channel:
+        games = rpc.stub(channel, games_pb2.DESCRIPTOR.services_by_name["Games"])
+        match = match_of("romanian_whist", "quick", None, "steady")
+        return (await open_table(games, match, {0: guest}, mode=table_pb2.MODE_SOLO)).game_id
+
+
+async def until_asked(app: PlayApp, session: Session, pilot: Pilot[None]) -> bool:
+    """Wait until the player may choose, or the game is over; answers whether it goes on."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not app.scene.over:
+            assert not app.failure, app.failure
+            if app.scene.choices.all and app.scene.picture.version == session.picture.version:
+                return True
+            await pilot.pause(0.01)
+    return False
+
+
+async def test_a_whole_game_with_a_spent_token_and_killed_servers_loses_nothing(up: Up) -> None:
+    public = up.endpoints().public
+    guest = await sign_in_guest(public)
+    game_id = await opened(up, guest)
+    signer = Signer.from_file(make_keys(up.data.keys).signing_key)
+    spent = guest._replace(token=signer.player_token(guest.account_id, True, -10))
+    sent: list[play_pb2.Move] = []
+    troubles = 0
+    async with Session(public, spent, game_id) as session:
+        app = PlayApp(session, pace=0)
+        async with app.run_test(size=(80, 24)) as pilot:
+            while await until_asked(app, session, pilot):
+                victim = {6: "services.table", 14: "envoy"}.get(len(sent))
+                if victim is not None:
+                    os.kill(up.child(victim), signal.SIGKILL)
+                    async with asyncio.timeout(WAIT_SECONDS):
+                        while not app.scene.trouble:
+                            await pilot.pause(0.01)
+                    troubles += 1
+                choice = app.scene.choices.pointed
+                assert choice is not None
+                sent.append(choice.move)
+                # Without a connection it waits, and goes out again under its own id.
+                await pilot.press("enter")
+            assert not app.scene.trouble
+            assert app.scene.picture == session.picture
+    assert troubles == 2
+    async with Client(public, guest.token) as client:
+        game = recorded(game_id, await client.replay(game_id), None)
+    assert game.finished is not None
+    own = [move for deal in game.deals for move in deal.moves if move.seat == 0]
+    # Each move once, in its order, and none of them a bot's.
+    assert [move.move for move in own] == sent
+    assert {move.decider for move in own} == {play_pb2.DECIDER_PERSON}
+
+
+def test_the_command_on_a_terminal(up: Up) -> None:
+    control, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+    command = [*LEVATA, "play", "--game", "euchre", "--clock", "--data", str(up.data.path)]
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    seen = b""
+    try:
+        seen = read_until(control, "Euchre", seen)
+        os.write(control, b"?")
+        seen = read_until(control, "who took the trick", seen)
+        # As fast as that: the second key is for the table.
+        os.write(control, b"xq")
+        seen = read_until(control, "Leave the game?", seen)
+        os.write(control, b"y")
+        read_to_end(control)
+        assert process.wait(WAIT_SECONDS) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(control)
+
+
+def read_until(control: int, words: str, seen: bytes) -> bytes:
+    """What the terminal was sent, up to these words."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while words.encode() not in seen:
+        assert time.monotonic() < deadline, seen.decode(errors="replace")
+        seen += os.read(control, 65536)
+    return seen
+
+
+def read_to_end(control: int) -> None:
+    """Take what is still sent, so that the process can end."""
+    with contextlib.suppress(OSError):
+        while os.read(control, 65536):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--game", "poker"], "There is no game poker; "),
+        (["--variant", "1-2-3"], "romanian_whist has no variant 1-2-3; it has "),
+        (["--game", "klaverjas", "--seats", "7"], "klaverjas amsterdam is played by 4, not by 7."),
+        (["--level", "perfect"], "romanian_whist has no perfect bots; it has steady"),
+        ([], "Nothing runs on "),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_one_sentence(arguments: list[str], sentence: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [*LEVATA, "play", *arguments, "--data", tmp_path], capture_output=True, text=True, timeout=WAIT_SECONDS
+    )
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr.startswith(sentence)
+    assert ended.stderr.count("\n") == 1
