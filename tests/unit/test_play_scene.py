@@ -1,6 +1,7 @@
 """What the terminal client shows, without a terminal: steps, scene and painting, of all four games."""
 
 import random
+import re
 
 import pytest
 from levata.table.v1 import play_pb2, table_pb2
@@ -133,6 +134,23 @@ async def test_a_taken_trick_lies_until_the_next_move_and_is_the_last_trick_then
                 assert any(line.startswith("Last trick: ") for line in lines(painting.scores(scene)))
                 seen += 1
     assert seen
+
+
+async def test_the_worth_of_a_trick_is_told_and_adds_up() -> None:
+    seat, first = opening("klaverjas", "amsterdam", 4)
+    scene = Scene(first)
+    cards = roem = 0
+    for commit in await played_out(seat):
+        for step in steps(commit):
+            scene.take(step)
+            if any(event.HasField("trick_taken") for event in step.events):
+                told = re.search(r"the trick: (\d+) points(?: and (\d+) roem)?$", scene.news.plain)
+                assert told
+                cards += int(told[1])
+                roem += int(told[2] or 0)
+    scored = scene.picture.view.scored
+    assert cards == 162 * len(scored)
+    assert roem == sum(sum(points.roem[:2]) for points in scored) > 0
 
 
 def test_what_waits_is_shown_in_time_when_the_clock_runs() -> None:

@@ -201,7 +201,8 @@ def _this_deal(scene: Scene) -> Iterator[Text]:
 
 
 def _side_row(name: str, *figures: object, style: str = "") -> Text:
-    return Text(f"{name:<10}" + "".join(f"{figure!s:>5}" for figure in figures), style=style)
+    columns = zip(figures, (5, 6, 6), strict=False)
+    return Text(f"{name:<9}" + "".join(f"{figure!s:>{width}}" for figure, width in columns), style=style)
 
 
 def _last_trick(scene: Scene) -> Iterator[Text]:
@@ -301,7 +302,8 @@ def asking(scene: Scene, seconds_left: float | None) -> Text:
         waiting = _waiting(picture)
         if seconds_left is not None:
             # It is the player's turn already; what led to it is still being shown.
-            waiting.append_text(Text(f"   your turn comes, {max(seconds_left, 0):.0f} s left", style="bold yellow"))
+            gap = "   " if waiting else ""
+            waiting.append(f"{gap}Your turn is next: {max(seconds_left, 0):.0f} s left", style="bold yellow")
         return waiting
     text = Text(f"{TURN} {words.prompt(picture, picture.decision.legal_moves)}", style=STRONG)
     if seconds_left is not None:
@@ -379,5 +381,8 @@ def keys_line(scene: Scene) -> Text:
     """What keys do now."""
     if scene.over:
         return Text("enter or q leave", style=FAINT)
-    known = ["← → enter choose"] if scene.choices.all else ["space show at once"]
+    if scene.choices.all:
+        known = ["← → enter choose"]
+    else:
+        known = ["space go on" if scene.result is not None else "space show at once"]
     return Text("   ".join([*known, "? help", "q leave"]), style=FAINT)

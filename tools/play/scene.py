@@ -130,7 +130,8 @@ class Scene:
                 trick.CopyFrom(view.trick)
                 self.last_trick = TakenTrick(trick, winner)
                 self.trick_lies = True
-                self.news = self.news.append(f" · {words.said(self.picture, winner, 'take')} the trick")
+                takes = words.said(self.picture, winner, "take")
+                self.news.append(f" · {takes} the trick{words.worth(view, event.trick_taken)}")
             case "dealt":
                 self.news = Text(words.said(self.picture, event.dealt.dealer, "deal"))
             case "deal_scored":

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from levata.table.v1 import play_pb2
+from levata.table.v1 import play_pb2, table_pb2
 from rich.text import Text
 
 from tools.picture import Picture, suit_of
@@ -75,6 +75,16 @@ def news_of_move(picture: Picture, seat: int, move: play_pb2.Move) -> Text:
             return text.append_text(card_text(move.discard) if move.discard else Text("a card"))
         case _:
             return Text()
+
+
+def worth(before: play_pb2.View, taken: table_pb2.TrickTaken) -> str:
+    """What a trick was worth, where tricks have points."""
+    if not taken.card_points:
+        return ""
+    had_cards, had_roem = (list(points) or [0] * len(taken.roem) for points in (before.card_points, before.roem))
+    cards = taken.card_points[taken.seat] - had_cards[taken.seat]
+    roem = taken.roem[taken.seat] - had_roem[taken.seat]
+    return f": {cards} points" + (f" and {roem} roem" if roem else "")
 
 
 def call_text(picture: Picture, move: play_pb2.Move) -> Text:
