@@ -20,8 +20,8 @@ from chassis.auth import Signer, make_keys
 from tests.e2e.running import WAIT_SECONDS, Up
 from tools.client import Account, Client, sign_in_guest
 from tools.play import match_of
-from tools.play.app import PlayApp
 from tools.play.session import Session
+from tools.play.terminal import PlayApp
 from tools.recorded import recorded
 from tools.tables import open_table
 

@@ -70,8 +70,8 @@ async def _play(
     folder: DataFolder, public: str, match: Match, mode: table_pb2.Mode.ValueType, level: str, pace: float
 ) -> None:
     # Only who plays needs textual, which takes a while to import.
-    from tools.play.app import PlayApp
     from tools.play.session import Session
+    from tools.play.terminal import PlayApp
 
     guest = await sign_in_guest(public)
     async with rpc.channel(folder.endpoints().services["table"][0], folder.tools_token()) as channel:

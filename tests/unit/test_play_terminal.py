@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from tests.seat import DomainSeat
 from tools.client import Disconnected, Reconnected
-from tools.play.app import PlayApp
+from tools.play.terminal import PlayApp
 
 WHOLE = [("romanian_whist", "quick", 6), ("euchre", "standard", 4)]
 LONG = [("oh_hell", "standard", 4), ("klaverjas", "amsterdam", 4)]
