@@ -41,7 +41,7 @@ def klaverjas(view: View, chance: bytes) -> Move:
 
 
 def warm_up(games: Iterable[Game]) -> None:
-    """Load what the sharp bots of these games need, or compile it: half a second, or half a minute the first time."""
+    """Load what the sharp bots of these games need, or compile it: a second or two, or half a minute the first time."""
     chance = Chance(bytes(32))
     for game in games:
         variant, allowed = next(iter(game.variants.items()))
