@@ -85,6 +85,36 @@ def cut_off(database: Database, application: str) -> int:
         return len(ended.fetchall())
 
 
+async def test_games_that_are_claimed_while_connections_are_cut_come_back(database: Database, keys: KeyFiles) -> None:
+    """Nobody else takes what a living host has claimed: it must not give up when it cannot read the log at once."""
+    async with running(database, keys) as service:
+        games = [await create_game(service, people=4, clock=PATIENT) for _ in range(4 * GAMES)]
+    with psycopg.connect(database.admin_dsn, autocommit=True) as connection:
+        async with running(database, keys) as service:
+            async with asyncio.timeout(CALL_SECONDS):
+                while not connection.execute("select from tables.game_hosts where epoch > 1").fetchall():
+                    await asyncio.sleep(0.001)
+            for _ in range(20):
+                cut_off(database, "table")
+                await asyncio.sleep(0.02)
+            table = service.table(SEAT_ACCOUNTS[0])
+            async with asyncio.timeout(CALL_SECONDS):
+                for game_id in games:
+                    while await is_away(table.Here(table_pb2.HereRequest(game_id=game_id))):
+                        await asyncio.sleep(0.1)
+
+
+async def is_away(call: Any) -> bool:
+    """Whether a call finds nobody who serves it now."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            raise
+        return True
+    return False
+
+
 class OtherHost:
     """Another replica, which appends to the same log."""
 
