@@ -44,6 +44,7 @@ from tests.table_client import (
     settings_for,
 )
 from tools import check_deal
+from tools.verify import verify
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 DENIED = grpc.StatusCode.PERMISSION_DENIED
@@ -210,6 +211,7 @@ async def test_a_day_is_the_same_game_for_everybody_and_shown_when_it_is_over(
     exported = check_deal.read_game("\n".join(lines))
     assert exported.day == TODAY.isoformat()
     list(check_deal.check(exported, told.commitment))
+    assert verify(ids[0], told.commitment, shown_open).bot_moves
     # A stream still has the bytes that it had on the day.
     late = Player(service, accounts[0], ids[0])
     late.version = 1
