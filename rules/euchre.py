@@ -134,6 +134,9 @@ class State:
         return winners_of(self.tricks, self.order[0])
 
 
+_sheet = maker(Sheet)
+_record = maker(DealRecord)
+_deal = maker(Deal)
 _state = maker(State)
 _trick = maker(Trick)
 
@@ -151,11 +154,11 @@ def setup(variant: str, seats: int, draws: Draws) -> Setup | Rejection:
 
 def start(setup: Setup) -> State:
     """The state before the first deal."""
-    return _between_deals(_AWAITING_DEAL, Deal(Sheet(setup), -1, setup.first_dealer))
+    return _between_deals(_AWAITING_DEAL, Deal(_sheet(setup), -1, setup.first_dealer))
 
 
 def _between_deals(phase: Phase, deal: Deal) -> State:
-    return State(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), deal)
+    return _state(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), deal)
 
 
 # Commands
@@ -304,7 +307,7 @@ def _after_call(state: State, move: Move) -> State:
     seat = state.turn
     calls = (*deal.calls, (seat, move))
     if move == PASS:
-        passed = Deal(deal.sheet, deal.number, deal.dealer, deal.hands, deal.upcard, calls)
+        passed = _deal(deal.sheet, deal.number, deal.dealer, deal.hands, deal.upcard, calls)
         return _state(_BIDDING, LEFT_OF[seat], state.held, state.order, (), (), passed)
 
     ordered = move <= ORDER_UP_ALONE
@@ -316,7 +319,7 @@ def _after_call(state: State, move: Move) -> State:
         held |= upcard
         hands = (*hands[:dealer], hands[dealer] | upcard, *hands[dealer + 1 :])
     trump = SUIT_OF[deal.upcard] if ordered else (move - NAME_TRUMP) % 4
-    called = Deal(deal.sheet, deal.number, dealer, hands, deal.upcard, calls, trump, seat, sitting_out)
+    called = _deal(deal.sheet, deal.number, dealer, hands, deal.upcard, calls, trump, seat, sitting_out)
     # Forehand leads, or the next who does not sit out.
     order = ORDER[sitting_out][ORDER[sitting_out][LEFT_OF[dealer]][0]]
     # A dealer who sits out keeps the upcard in the idle hand.
@@ -329,7 +332,7 @@ def _after_discard(state: State, card: Card) -> State:
     deal = state.current
     assert state.phase is _DISCARDING
     assert deal.hands[state.turn] & BIT[card]
-    discarded = Deal(
+    discarded = _deal(
         deal.sheet,
         deal.number,
         deal.dealer,
@@ -353,9 +356,9 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
         (pack[0:3] + pack[12:14], pack[3:6] + pack[14:16], pack[6:9] + pack[16:18], pack[9:12] + pack[18:20]), dealer
     )
     held = hands[0] | hands[1] | hands[2] | hands[3]
-    deal = Deal(before.sheet, dealt.deal, dealer, hands, upcard=pack[SEATS * HAND_SIZE])
+    deal = _deal(before.sheet, dealt.deal, dealer, hands, upcard=pack[SEATS * HAND_SIZE])
     order = ORDER[NO_SEAT][LEFT_OF[dealer]]
-    return State(_BIDDING, order[0], held, order, (), (), deal)
+    return _state(_BIDDING, order[0], held, order, (), (), deal)
 
 
 def _after_scoring(state: State) -> State:
@@ -365,7 +368,7 @@ def _after_scoring(state: State) -> State:
     won = tricks_won(state.tricks, state.order[0])
     makers, defenders = deal_score(won[deal.maker] + won[PARTNER[deal.maker]], deal.sitting_out != NO_SEAT)
     points = by_seat((defenders, makers) if SIDE_OF[deal.maker] else (makers, defenders))
-    record = DealRecord(
+    record = _record(
         deal=deal.number,
         hand_size=HAND_SIZE,
         points=points,
@@ -373,8 +376,8 @@ def _after_scoring(state: State) -> State:
         maker=deal.maker,
         trump=deal.trump,
     )
-    scored = Sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
-    return _between_deals(_AWAITING_DEAL, Deal(scored, deal.number, LEFT_OF[deal.dealer]))
+    scored = _sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
+    return _between_deals(_AWAITING_DEAL, _deal(scored, deal.number, LEFT_OF[deal.dealer]))
 
 
 def _after_finish(state: State) -> State:

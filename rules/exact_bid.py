@@ -167,7 +167,7 @@ def start(rules: Rules, setup: Setup) -> State:
 
 def _awaiting_deal(sheet: Sheet, number: int, dealer: Seat) -> State:
     seats = sheet.setup.seats
-    deal = _deal(sheet, number, dealer, seats, SEATS_FROM[seats][1], 0, (), None, 0, 0)
+    deal = _deal(sheet, number, dealer, seats, SEATS_FROM[seats][1])
     return _state(_AWAITING_DEAL, NO_SEAT, deal, (), (), 0, 0, ())
 
 
@@ -392,7 +392,7 @@ def _after_scoring(state: State, points: tuple[int, ...]) -> State:
     assert state.phase is _PLAYING
     assert not state.held
     tricks_won, bids = _tricks_won(state), _bids_by_seat(state)
-    record = _record(deal.number, deal.hand_size, points, tricks_won, bids, None, None, (), ())
+    record = _record(deal.number, deal.hand_size, points, tricks_won, bids)
     totals = tuple(map(add, sheet.totals, points))
     return _awaiting_deal(
         _sheet(sheet.rules, sheet.setup, totals, (*sheet.scored, record)), deal.number, deal.left_of[deal.dealer]

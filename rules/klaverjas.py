@@ -133,6 +133,9 @@ class State:
         return winners_of(self.tricks, self.order[0])
 
 
+_sheet = maker(Sheet)
+_record = maker(DealRecord)
+_deal = maker(Deal)
 _state = maker(State)
 _trick = maker(Trick)
 
@@ -161,11 +164,11 @@ def setup(variant: str, seats: int, draws: Draws) -> Setup | Rejection:
 
 def start(setup: Setup) -> State:
     """The state before the first deal."""
-    return _between_deals(_AWAITING_DEAL, Deal(Sheet(setup), setup.variant == ROTTERDAM, -1, setup.first_dealer))
+    return _between_deals(_AWAITING_DEAL, Deal(_sheet(setup), setup.variant == ROTTERDAM, -1, setup.first_dealer))
 
 
 def _between_deals(phase: Phase, deal: Deal) -> State:
-    return State(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), (0, 0), (0, 0), deal)
+    return _state(phase, NO_SEAT, 0, ORDER[NO_SEAT][0], (), (), (0, 0), (0, 0), deal)
 
 
 # Commands
@@ -357,7 +360,7 @@ def _after_call(state: State, move: Move) -> State:
         phase, turn, trump, namer = _BIDDING, LEFT_OF[seat], NO_TRUMP, NO_SEAT
     else:
         phase, turn, trump, namer = _PLAYING, order[0], move - NAME_TRUMP, seat
-    called = Deal(deal.sheet, deal.rotterdam, deal.number, deal.dealer, deal.hands, calls, trump, namer)
+    called = _deal(deal.sheet, deal.rotterdam, deal.number, deal.dealer, deal.hands, calls, trump, namer)
     return _state(phase, turn, state.held, order, (), (), (0, 0), (0, 0), called)
 
 
@@ -370,9 +373,9 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
         [pack[3 * i : 3 * i + 3] + pack[12 + 2 * i : 14 + 2 * i] + pack[20 + 3 * i : 23 + 3 * i] for i in range(SEATS)],
         dealer,
     )
-    deal = Deal(before.sheet, before.rotterdam, dealt.deal, dealer, hands)
+    deal = _deal(before.sheet, before.rotterdam, dealt.deal, dealer, hands)
     order = ORDER[NO_SEAT][LEFT_OF[dealer]]
-    return State(_BIDDING, order[0], DECK_CARDS, order, (), (), (0, 0), (0, 0), deal)
+    return _state(_BIDDING, order[0], DECK_CARDS, order, (), (), (0, 0), (0, 0), deal)
 
 
 def _after_scoring(state: State) -> State:
@@ -383,7 +386,7 @@ def _after_scoring(state: State) -> State:
     won = tricks_won(state.tricks, state.order[0])
     tricks = (won[0] + won[2], won[1] + won[3])
     points = by_seat(deal_score(SIDE_OF[deal.maker], tricks, state.card_points, state.roem).points)
-    record = DealRecord(
+    record = _record(
         deal=deal.number,
         hand_size=HAND_SIZE,
         points=points,
@@ -393,8 +396,8 @@ def _after_scoring(state: State) -> State:
         card_points=by_seat(state.card_points),
         roem=by_seat(state.roem),
     )
-    scored = Sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
-    return _between_deals(_AWAITING_DEAL, Deal(scored, deal.rotterdam, deal.number, LEFT_OF[deal.dealer]))
+    scored = _sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
+    return _between_deals(_AWAITING_DEAL, _deal(scored, deal.rotterdam, deal.number, LEFT_OF[deal.dealer]))
 
 
 def _after_finish(state: State) -> State:

@@ -5,7 +5,7 @@ costs twice the time of a plain one in the constructor, which is where replays a
 """
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def value(cls: type[T]) -> type[T]:
 
 
 def maker(cls: type[T]) -> type[T]:
-    """A function that makes values of `cls` from all its fields by position, in little more than half the time.
+    """A function that makes values of `cls` as the class itself does, in little more than half the time.
 
     For the one or two values that a hot path makes. To the type checker it is the class itself.
     """
@@ -31,10 +31,11 @@ def maker(cls: type[T]) -> type[T]:
 
 def _maker(cls: type[T]) -> type[T]:
     # Calling a class goes through C and back for `__init__`; CPython runs a plain function's call in place.
-    names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
-    body = "".join(f"    self.{name} = {name}\n" for name in names)
-    source = f"def make({', '.join(names)}):\n    self = new(cls)\n{body}    return self\n"
-    namespace: dict[str, Any] = {"new": object.__new__, "cls": cls}
+    defaults = {each.name: each.default for each in fields(cls)}  # type: ignore[arg-type]
+    body = "".join(f"    self.{name} = {name}\n" for name in defaults)
+    parameters = [name if default is MISSING else f"{name}=defaults[{name!r}]" for name, default in defaults.items()]
+    source = f"def make({', '.join(parameters)}):\n    self = new(cls)\n{body}    return self\n"
+    namespace: dict[str, Any] = {"new": object.__new__, "cls": cls, "defaults": defaults}
     exec(source, namespace)  # noqa: S102 - as dataclasses does it, from the class's own field names
     made: type[T] = namespace["make"]
     return made
