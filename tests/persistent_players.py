@@ -26,7 +26,13 @@ CALL_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.2
 
 AGAIN: Final = {"TEMPORARILY_UNAVAILABLE", "GAME_BUSY"}
-BROKEN: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
+# What grpc itself reports of a lost connection; on a stream that one writes to it may be its INTERNAL.
+BROKEN: Final = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.INTERNAL,
+}
 
 
 class Command(NamedTuple):

@@ -54,6 +54,8 @@ class Host:
         # Clock time of the last heartbeat that succeeded, and since when heartbeats have succeeded without a break.
         self.beat_at_us = 0
         self._beating_since_us = 0
+        # Whether the database may know of games of ours that we do not.
+        self._unsure_of_own = False
         # The last time at which our clocks could not be trusted: the loop was late, or Postgres was away.
         self._troubled_at_us = 0
 
@@ -134,9 +136,17 @@ class Host:
 
     def add_new(self, game_id: UUID, loaded: Loaded) -> RunningGame:
         """Host a game whose first commit is ours; bots that are first to decide begin."""
+        known = self.games.get(game_id)
+        if known is not None:
+            # Found in the log and taken by then.
+            return known
         game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch=1)
         game.go_on()
         return game
+
+    def look_for_own_games(self) -> None:
+        """Something that was not answered may have made a game ours in the database: take what is not here."""
+        self._unsure_of_own = True
 
     async def take(self, game_id: UUID, epoch: int) -> RunningGame | None:
         """Host a game that this replica owns at `epoch` and begin with a logged act; None when it is over."""
@@ -181,11 +191,19 @@ class Host:
         """Claim what nobody hosts; others are judged only after our own heartbeats held for a whole window."""
         while True:
             try:
+                if self._unsure_of_own:
+                    own = await self.store.own_games(self.id)
+                    self._unsure_of_own = False
+                    for game_id, epoch in own:
+                        if game_id not in self.games:
+                            self.spawn("take a game over", self._taken(game_id, epoch))
                 if self._beats_held():
                     for game_id, epoch in await self.store.claim_abandoned(self.id):
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
                         self.spawn("take a game over", self._taken(game_id, epoch))
             except Exception as error:
+                # The claim may have been committed all the same, and we did not hear of it.
+                self.look_for_own_games()
                 log.warning("cannot look for abandoned games", error=repr(error))
             await asyncio.sleep(BEAT_SECONDS)
 

@@ -127,6 +127,10 @@ class Store(Protocol):
         """A game's host and epoch; None for a game that has none or is over."""
         ...
 
+    async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
+        """The running games that this replica owns, with their epochs."""
+        ...
+
     async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """Take over games without a living host, a batch at a time: their ids and new epochs."""
         ...

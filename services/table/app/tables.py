@@ -129,6 +129,9 @@ class Tables:
         if result is AppendResult.COMMITTED:
             self.host.add_new(new.game_id, Loaded(step.table, chain))
             return commit.version
+        if result is AppendResult.UNKNOWN:
+            # It may be in the log though this call ends without knowing.
+            self.host.look_for_own_games()
         return await self._created_before(new)
 
     async def _created_before(self, new: NewGame) -> int:

@@ -113,6 +113,11 @@ class Store:
         row = await self._row("select host_id, epoch from game_hosts where game_id = $1 and not over", game_id)
         return None if row is None else (row["host_id"], row["epoch"])
 
+    async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
+        """The running games that this replica owns, with their epochs."""
+        rows = await self._rows("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
+        return [(row["game_id"], row["epoch"]) for row in rows]
+
     async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """Take over games without a living host, a batch at a time; the row's lock lets only one claimer have each."""
         rows = await self._rows(
