@@ -95,6 +95,9 @@ class Table:
     async def list(self, request: table_pb2.ListRequest, call: Call) -> Any:
         return table_pb2.ListResponse()
 
+    async def daily(self, request: table_pb2.DailyRequest, call: Call) -> Any:
+        return table_pb2.DailyResponse()
+
     async def _hang(self) -> None:
         self.begun += 1
         try:
