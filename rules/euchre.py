@@ -46,6 +46,7 @@ from rules.partners import (
     Sheet,
     added,
     by_seat,
+    dealt_in,
     hands_of,
     places,
     set_up,
@@ -74,6 +75,8 @@ _NAMES: Final[Moves] = 0b1111 << NAME_TRUMP | 0b1111 << NAME_TRUMP_ALONE
 # By the suit turned down: the others, alone or not.
 _OTHER_NAMES: Final[tuple[Moves, ...]] = tuple(_NAMES & ~(0b10001 << NAME_TRUMP + suit) for suit in range(4))
 assert NAME_TRUMP_ALONE - NAME_TRUMP == 4
+
+_DEALT: Final = dealt_in(3, 2)
 
 # The dealer, who calls eighth, is stuck.
 _CALLS_BEFORE_STUCK: Final = 2 * SEATS - 1
@@ -234,10 +237,9 @@ def legal_moves(state: State) -> Moves:
 def consequences(state: State, move: Move) -> tuple[Event, ...]:
     """The events of a legal move of the seat whose turn it is. Does not check that it is legal."""
     moved = MOVED[state.turn][move]
-    if len(state.tricks) < HAND_SIZE - 1 or len(state.trick) < len(state.order) - 1:
+    if not _ends_deal(state):
         return (moved,)
-    # The last card of the deal.
-    after = _after_scoring(_after_card(state, move))
+    after = _after_scoring(_after_trick(state, (*state.trick, move)))
     scored = DealScored(after.deal, after.current.sheet.scored[-1].points)
     if not _is_over(after):
         return moved, scored
@@ -248,11 +250,21 @@ def advance(state: State, move: Move) -> State:
     """The state after a legal move and all that follows from it: its `consequences` folded, but never made."""
     if state.phase is not _PLAYING:
         return _after_call(state, move) if state.phase is _BIDDING else _after_discard(state, move - DISCARD)
-    after = _after_card(state, move)
+    trick = state.trick + (move,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
+    order = state.order
+    played = len(trick)
+    if played < len(order):
+        return _state(_PLAYING, order[played], state.held ^ BIT[move], order, trick, state.tricks, state.current)
+    after = _after_trick(state, trick)
     if after.turn != NO_SEAT:
         return after
     scored = _after_scoring(after)
     return _after_finish(scored) if _is_over(scored) else scored
+
+
+def _ends_deal(state: State) -> bool:
+    """Whether one card is left to play."""
+    return len(state.tricks) == HAND_SIZE - 1 and len(state.trick) == len(state.order) - 1
 
 
 def _is_over(state: State) -> bool:
@@ -266,12 +278,11 @@ def evolve(state: State, event: Event) -> State:
     """The state after an event. Never refuses: a failed assertion means that the log or the code is wrong."""
     # Apart from the others, because a log is nearly all moves and a class pattern takes twice the time.
     if isinstance(event, Moved):
+        move = event.move
         assert event.seat == state.turn
-        if state.phase is _PLAYING:
-            return _after_card(state, event.move)
-        if state.phase is _DISCARDING:
-            return _after_discard(state, event.move - DISCARD)
-        return _after_call(state, event.move)
+        assert state.phase is not _PLAYING or state.current.hands[event.seat] & state.held & BIT[move]
+        # The scoring that follows the last card is an event of its own.
+        return _after_trick(state, (*state.trick, move)) if _ends_deal(state) else advance(state, move)
     match event:
         case Dealt():
             return _after_dealing(state, event)
@@ -286,19 +297,13 @@ def evolve(state: State, event: Event) -> State:
             assert_never(event)
 
 
-def _after_card(state: State, card: Card) -> State:
-    deal, held = state.current, state.held
-    bit = BIT[card]
-    assert deal.hands[state.turn] & held & bit
-    trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
-    order = state.order
-    played = len(trick)
-    if played < len(order):
-        return _state(_PLAYING, order[played], held ^ bit, order, trick, state.tricks, deal)
+def _after_trick(state: State, trick: tuple[Card, ...]) -> State:
+    deal, order = state.current, state.order
     winner = order[winning(trick, BEATS[deal.trump])]
     tricks = (*state.tricks, _trick(order, trick))
     turn = winner if len(tricks) < HAND_SIZE else NO_SEAT
-    return _state(_PLAYING, turn, held ^ bit, ORDER[deal.sitting_out][winner], (), tricks, deal)
+    held = state.held ^ BIT[trick[-1]]
+    return _state(_PLAYING, turn, held, ORDER[deal.sitting_out][winner], (), tricks, deal)
 
 
 def _after_call(state: State, move: Move) -> State:
@@ -351,14 +356,10 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     before, pack, dealer = state.current, dealt.pack, dealt.dealer
     assert state.phase is _AWAITING_DEAL
     assert (dealt.deal, dealer) == (before.number + 1, before.dealer)
-    # Packets of three, then of two.
-    hands = hands_of(
-        (pack[0:3] + pack[12:14], pack[3:6] + pack[14:16], pack[6:9] + pack[16:18], pack[9:12] + pack[18:20]), dealer
-    )
-    held = hands[0] | hands[1] | hands[2] | hands[3]
+    hands = hands_of(pack, _DEALT[dealer])
     deal = _deal(before.sheet, dealt.deal, dealer, hands, upcard=pack[SEATS * HAND_SIZE])
     order = ORDER[NO_SEAT][LEFT_OF[dealer]]
-    return _state(_BIDDING, order[0], held, order, (), (), deal)
+    return _state(_BIDDING, order[0], sum(hands), order, (), (), deal)
 
 
 def _after_scoring(state: State) -> State:
@@ -368,14 +369,7 @@ def _after_scoring(state: State) -> State:
     won = tricks_won(state.tricks, state.order[0])
     makers, defenders = deal_score(won[deal.maker] + won[PARTNER[deal.maker]], deal.sitting_out != NO_SEAT)
     points = by_seat((defenders, makers) if SIDE_OF[deal.maker] else (makers, defenders))
-    record = _record(
-        deal=deal.number,
-        hand_size=HAND_SIZE,
-        points=points,
-        tricks_won=won,
-        maker=deal.maker,
-        trump=deal.trump,
-    )
+    record = _record(deal.number, HAND_SIZE, points, won, (), deal.maker, deal.trump)
     scored = _sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
     return _between_deals(_AWAITING_DEAL, _deal(scored, deal.number, LEFT_OF[deal.dealer]))
 

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from operator import add
 from typing import Final, assert_never
 
-from rules.cards import BIT, SAME_SUIT, SUIT_OF, Card, Cards
+from rules.cards import BIT, SAME_SUIT, SUIT_OF, Card, Cards, mask
 from rules.game import (
     MOVED,
     NO_SEAT,
@@ -110,9 +110,8 @@ class State:
     current: Deal
     # From forehand on.
     bids: tuple[int, ...]
-    # The open trick in the order played, and as a set.
+    # The open trick in the order played.
     trick: tuple[Card, ...]
-    trick_set: Cards
     # All cards that were in hands when the open trick began. A seat plays once to a trick, so that when its turn comes
     # its hand is these of those it was dealt.
     held: Cards
@@ -144,6 +143,8 @@ class State:
         return tuple(leaders[1:])
 
 
+_bit_of = BIT.__getitem__
+
 _state = maker(State)
 _deal = maker(Deal)
 _trick = maker(Trick)
@@ -168,7 +169,7 @@ def start(rules: Rules, setup: Setup) -> State:
 def _awaiting_deal(sheet: Sheet, number: int, dealer: Seat) -> State:
     seats = sheet.setup.seats
     deal = _deal(sheet, number, dealer, seats, SEATS_FROM[seats][1])
-    return _state(_AWAITING_DEAL, NO_SEAT, deal, (), (), 0, 0, ())
+    return _state(_AWAITING_DEAL, NO_SEAT, deal, (), (), 0, ())
 
 
 # Commands
@@ -250,7 +251,7 @@ def consequences(state: State, move: Move) -> tuple[Event, ...]:
     if len(state.tricks) < deal.hand_size - 1 or len(state.trick) < deal.seats - 1:
         return (moved,)
     # The last card of the deal.
-    played = _after_card(state, move)
+    played = _after_trick(state, (*state.trick, move))
     points = _points(played)
     after = _after_scoring(played, points)
     scored = DealScored(deal.number, points)
@@ -263,7 +264,11 @@ def advance(state: State, move: Move) -> State:
     """The state after a legal move and all that follows from it: its `consequences` folded, but never made."""
     if state.phase is not _PLAYING:
         return _after_bid(state, move)
-    after = _after_card(state, move)
+    deal = state.current
+    trick = state.trick + (move,)  # noqa: RUF005 - half the time of unpacking, and nothing runs more often
+    if len(trick) < deal.seats:
+        return _state(_PLAYING, deal.left_of[state.turn], deal, state.bids, trick, state.held, state.tricks)
+    after = _after_trick(state, trick)
     if after.held:
         return after
     scored = _after_scoring(after, _points(after))
@@ -281,28 +286,16 @@ def evolve(state: State, event: Event) -> State:
     """The state after an event. Never refuses: a failed assertion means that the log or the code is wrong."""
     # Apart from the others, because a log is nearly all moves and a class pattern takes twice the time.
     if isinstance(event, Moved):
-        move = event.move
-        if state.phase is not _PLAYING:
-            assert event.seat == state.turn
-            return _after_bid(state, move)
-        deal = state.current
-        trick = state.trick
-        if len(trick) + 1 == deal.seats:
-            assert event.seat == state.turn
-            return _after_card(state, move)
-        # Nearly all events of a log come to here: a card that completes no trick, without a call in between.
         seat = state.turn
         assert event.seat == seat
-        return _state(
-            _PLAYING,
-            deal.left_of[seat],
-            deal,
-            state.bids,
-            trick + (move,),  # noqa: RUF005 - half the time of unpacking
-            state.trick_set | BIT[move],
-            state.held,
-            state.tricks,
-        )
+        if state.phase is not _PLAYING:
+            return _after_bid(state, event.move)
+        deal = state.current
+        trick = state.trick + (event.move,)  # noqa: RUF005 - as in `advance`
+        if len(trick) < deal.seats:
+            # As in `advance`, and spelled out again, because nearly all events of a log come to here.
+            return _state(_PLAYING, deal.left_of[seat], deal, state.bids, trick, state.held, state.tricks)
+        return _after_trick(state, trick)
     match event:
         case Dealt():
             return _after_dealing(state, event)
@@ -315,39 +308,19 @@ def evolve(state: State, event: Event) -> State:
             assert_never(event)
 
 
-def _after_card(state: State, card: Card) -> State:
-    deal = state.current
-    seat = state.turn
-    trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, and nothing runs more often
-    trick_set = state.trick_set | BIT[card]
-    if len(trick) < deal.seats:
-        return _state(
-            _PLAYING,
-            deal.left_of[seat],
-            deal,
-            state.bids,
-            trick,
-            trick_set,
-            state.held,
-            state.tricks,
-        )
+def _after_trick(state: State, trick: tuple[Card, ...]) -> State:
+    deal, held = state.current, state.held
+    # The cards differ, so that their sum is their union.
+    trick_set = sum(map(_bit_of, trick))
     # Once a trick is soon enough to notice that a card came twice or from nowhere.
-    assert state.held & trick_set == trick_set
+    assert held & trick_set == trick_set
     # The highest bit of a suit is its highest card.
     best = (trick_set & deal.trump_cards or trick_set & SAME_SUIT[trick[0]]).bit_length() - 1
     # The last to play sits to the leader's right.
-    order = SEATS_FROM[deal.seats][deal.left_of[seat]]
-    return _state(
-        _PLAYING,
-        # Who took the trick leads the next, if there is one.
-        order[trick.index(best)],
-        deal,
-        state.bids,
-        (),
-        0,
-        state.held ^ trick_set,
-        (*state.tricks, _trick(order, trick)),
-    )
+    order = SEATS_FROM[deal.seats][deal.left_of[state.turn]]
+    # Who took the trick leads the next, if there is one.
+    turn = order[trick.index(best)]
+    return _state(_PLAYING, turn, deal, state.bids, (), held ^ trick_set, (*state.tricks, _trick(order, trick)))
 
 
 def _after_bid(state: State, move: Move) -> State:
@@ -357,7 +330,7 @@ def _after_bid(state: State, move: Move) -> State:
     bids = (*state.bids, bid)
     # After the dealer's bid the turn is forehand's again, for the lead.
     phase = _BIDDING if len(bids) < deal.seats else _PLAYING
-    return _state(phase, deal.left_of[state.turn], deal, bids, (), 0, state.held, ())
+    return _state(phase, deal.left_of[state.turn], deal, bids, (), state.held, ())
 
 
 def _after_dealing(state: State, dealt: Dealt) -> State:
@@ -370,8 +343,7 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     dealt_count = seats * hand_size
     # One card at a time, the dealer last: seat 0 gets its first card after the seats from forehand to the last.
     first_cards = SEATS_FROM[seats][-dealt.dealer - 1]
-    # The cards differ, so that their sum is their union.
-    bits = list(map(BIT.__getitem__, pack[:dealt_count]))
+    bits = list(map(_bit_of, pack[:dealt_count]))
     hands = tuple([sum(bits[first::seats]) for first in first_cards])
     turned = pack[dealt_count] if dealt_count < len(pack) else None
     trump_cards = 0 if turned is None else SAME_SUIT[turned]
@@ -379,7 +351,7 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     deal = _deal(
         before.sheet, dealt.deal, dealt.dealer, seats, before.left_of, hand_size, hands, turned, trump_cards, duty
     )
-    return _state(_BIDDING, deal.left_of[deal.dealer], deal, (), (), 0, sum(hands), ())
+    return _state(_BIDDING, deal.left_of[deal.dealer], deal, (), (), sum(hands), ())
 
 
 def _points(state: State) -> tuple[int, ...]:
@@ -436,7 +408,7 @@ def view(state: State, seat: Seat | None) -> View:
     sheet = deal.sheet
     seats = deal.seats
     order = SEATS_FROM[seats]
-    in_hands = state.held ^ state.trick_set
+    in_hands = state.held ^ mask(state.trick)
     bidders = order[(deal.dealer + 1) % seats]
     return View(
         seat=seat,

@@ -45,6 +45,7 @@ from rules.partners import (
     Sheet,
     added,
     by_seat,
+    dealt_in,
     hands_of,
     places,
     set_up,
@@ -72,6 +73,8 @@ _FINISHED: Final = Phase.FINISHED
 
 _PASS: Final[Moves] = 1 << PASS
 _NAMES: Final[Moves] = 0b1111 << NAME_TRUMP
+
+_DEALT: Final = dealt_in(3, 2, 3)
 
 # What the two sides have taken.
 Sides = tuple[int, int]
@@ -274,11 +277,9 @@ def _partner_place(trick: tuple[Card, ...]) -> int:
 def consequences(state: State, move: Move) -> tuple[Event, ...]:
     """The events of a legal move of the seat whose turn it is. Does not check that it is legal."""
     moved = MOVED[state.turn][move]
-    held = state.held
-    if held & (held - 1) or state.phase is not _PLAYING:
+    if not _ends_deal(state):
         return (moved,)
-    # The last card of the deal.
-    after = _after_scoring(_after_card(state, move))
+    after = _after_scoring(_after_trick(state, (*state.trick, move)))
     scored = DealScored(after.deal, after.current.sheet.scored[-1].points)
     if not _is_over(after):
         return moved, scored
@@ -289,11 +290,31 @@ def advance(state: State, move: Move) -> State:
     """The state after a legal move and all that follows from it: its `consequences` folded, but never made."""
     if state.phase is not _PLAYING:
         return _after_call(state, move)
-    after = _after_card(state, move)
-    if after.turn != NO_SEAT:
+    trick = state.trick + (move,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
+    played = len(trick)
+    if played < SEATS:
+        order = state.order
+        return _state(
+            _PLAYING,
+            order[played],
+            state.held ^ BIT[move],
+            order,
+            trick,
+            state.tricks,
+            state.card_points,
+            state.roem,
+            state.current,
+        )
+    after = _after_trick(state, trick)
+    if after.held:
         return after
     scored = _after_scoring(after)
     return _after_finish(scored) if _is_over(scored) else scored
+
+
+def _ends_deal(state: State) -> bool:
+    """Whether one card is left."""
+    return state.phase is _PLAYING and not state.held & (state.held - 1)
 
 
 def _is_over(state: State) -> bool:
@@ -307,10 +328,11 @@ def evolve(state: State, event: Event) -> State:
     """The state after an event. Never refuses: a failed assertion means that the log or the code is wrong."""
     # Apart from the others, because a log is nearly all moves and a class pattern takes twice the time.
     if isinstance(event, Moved):
+        move = event.move
         assert event.seat == state.turn
-        if state.phase is _PLAYING:
-            return _after_card(state, event.move)
-        return _after_call(state, event.move)
+        assert state.phase is not _PLAYING or state.current.hands[event.seat] & state.held & BIT[move]
+        # The scoring that follows the last card is an event of its own.
+        return _after_trick(state, (*state.trick, move)) if _ends_deal(state) else advance(state, move)
     match event:
         case Dealt():
             return _after_dealing(state, event)
@@ -325,19 +347,10 @@ def evolve(state: State, event: Event) -> State:
             assert_never(event)
 
 
-def _after_card(state: State, card: Card) -> State:
-    deal, held = state.current, state.held
-    bit = BIT[card]
-    assert deal.hands[state.turn] & held & bit
-    held ^= bit
-    trick = state.trick + (card,)  # noqa: RUF005 - half the time of unpacking, on the hottest line there is
-    order = state.order
-    played = len(trick)
-    if played < SEATS:
-        turn = order[played]
-        points, roem = state.card_points, state.roem
-        return _state(_PLAYING, turn, held, order, trick, state.tricks, points, roem, deal)
+def _after_trick(state: State, trick: tuple[Card, ...]) -> State:
+    deal, order = state.current, state.order
     trump = deal.trump
+    held = state.held ^ BIT[trick[-1]]
     winner = order[winning(trick, BEATS[trump])]
     points = _add(state.card_points, winner, trick_points(trick, trump) + (0 if held else LAST_TRICK_POINTS))
     roem = _add(state.roem, winner, trick_roem(mask(trick), trump))
@@ -365,15 +378,10 @@ def _after_call(state: State, move: Move) -> State:
 
 
 def _after_dealing(state: State, dealt: Dealt) -> State:
-    before, pack, dealer = state.current, dealt.pack, dealt.dealer
+    before, dealer = state.current, dealt.dealer
     assert state.phase is _AWAITING_DEAL
     assert (dealt.deal, dealer) == (before.number + 1, before.dealer)
-    # Packets of three, of two, and of three.
-    hands = hands_of(
-        [pack[3 * i : 3 * i + 3] + pack[12 + 2 * i : 14 + 2 * i] + pack[20 + 3 * i : 23 + 3 * i] for i in range(SEATS)],
-        dealer,
-    )
-    deal = _deal(before.sheet, before.rotterdam, dealt.deal, dealer, hands)
+    deal = _deal(before.sheet, before.rotterdam, dealt.deal, dealer, hands_of(dealt.pack, _DEALT[dealer]))
     order = ORDER[NO_SEAT][LEFT_OF[dealer]]
     return _state(_BIDDING, order[0], DECK_CARDS, order, (), (), (0, 0), (0, 0), deal)
 
@@ -386,16 +394,8 @@ def _after_scoring(state: State) -> State:
     won = tricks_won(state.tricks, state.order[0])
     tricks = (won[0] + won[2], won[1] + won[3])
     points = by_seat(deal_score(SIDE_OF[deal.maker], tricks, state.card_points, state.roem).points)
-    record = _record(
-        deal=deal.number,
-        hand_size=HAND_SIZE,
-        points=points,
-        tricks_won=won,
-        maker=deal.maker,
-        trump=deal.trump,
-        card_points=by_seat(state.card_points),
-        roem=by_seat(state.roem),
-    )
+    card_points, roem = by_seat(state.card_points), by_seat(state.roem)
+    record = _record(deal.number, HAND_SIZE, points, won, (), deal.maker, deal.trump, card_points, roem)
     scored = _sheet(sheet.setup, added(sheet.totals, points), (*sheet.scored, record))
     return _between_deals(_AWAITING_DEAL, _deal(scored, deal.rotterdam, deal.number, LEFT_OF[deal.dealer]))
 

@@ -1,7 +1,7 @@
 """What the games of partners (euchre, klaverjas) have in common: four seats, sides (0, 2) and (1, 3)."""
 
-from collections.abc import Mapping, Sequence
-from operator import add
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from rules.cards import BIT, Card, Cards, Suit, mask
@@ -26,6 +26,8 @@ ORDER: Final[tuple[tuple[tuple[Seat, ...], ...], ...]] = tuple(
     for sitting_out in (0, 1, 2, 3, None)
 )
 
+# Picks a seat's cards, as bits, out of a pack's.
+OwnBits = Callable[[Sequence[Cards]], tuple[Cards, ...]]
 
 _bit_of = BIT.__getitem__
 
@@ -50,12 +52,24 @@ def set_up(
     return Setup(variant, seats, draws.below("dealer", 0, seats), hand_sizes)
 
 
-def hands_of(packets: Sequence[Sequence[Card]], dealer: Seat) -> tuple[Cards, ...]:
-    """The hands by seat. `packets` are the cards dealt to each, forehand's first and the dealer's last."""
+def dealt_in(*packets: int) -> tuple[tuple[OwnBits, ...], ...]:
+    """By dealer and seat. Every seat gets a packet of each of these sizes in turn, the dealer last each time."""
+    # Where in the pack the cards of a seat are, from forehand on.
+    places: list[list[int]] = [[] for _ in range(SEATS)]
+    start = 0
+    for size in packets:
+        for own in places:
+            own.extend(range(start, start + size))
+            start += size
+    pick = [itemgetter(*own) for own in places]
+    return tuple(tuple(pick[(seat - dealer - 1) % SEATS] for seat in range(SEATS)) for dealer in range(SEATS))
+
+
+def hands_of(pack: Sequence[Card], dealt: Sequence[OwnBits]) -> tuple[Cards, ...]:
+    """The hands by seat that are dealt from this pack to a row of `dealt_in`."""
+    bits = list(map(_bit_of, pack))
     # The cards differ, so that their sum is their union.
-    hands = [sum(map(_bit_of, packet)) for packet in packets]
-    # Seat 0 is dealt to after the seats from forehand to the last.
-    return tuple(hands[3 - dealer :] + hands[: 3 - dealer])
+    return tuple([sum(own_bits(bits)) for own_bits in dealt])
 
 
 def winners_of(tricks: Sequence[Trick], leader: Seat) -> tuple[Seat, ...]:
@@ -64,8 +78,8 @@ def winners_of(tricks: Sequence[Trick], leader: Seat) -> tuple[Seat, ...]:
 
 
 def added(totals: tuple[int, ...], points: tuple[int, ...]) -> tuple[int, ...]:
-    """Totals with the points of one more deal."""
-    return tuple(map(add, totals, points))
+    """Totals with the points of one more deal. Partners have the same of both."""
+    return by_seat((totals[0] + points[0], totals[1] + points[1]))
 
 
 def by_seat(sides: Sequence[int]) -> tuple[int, ...]:
@@ -107,6 +121,8 @@ def winning(trick: tuple[Card, ...], beats: Sequence[Cards]) -> int:
 def tricks_won(tricks: Sequence[Trick], leader: Seat) -> tuple[int, ...]:
     """How many tricks each seat took; as `winners_of`."""
     won = [0, 0, 0, 0]
-    for winner in winners_of(tricks, leader):
-        won[winner] += 1
+    if tricks:
+        for trick in tricks[1:]:
+            won[trick.seats[0]] += 1
+        won[leader] += 1
     return tuple(won)

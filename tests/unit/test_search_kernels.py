@@ -124,7 +124,7 @@ def hand_of(state: Any, seat: Seat) -> Cards:
     """The cards that a seat truly holds."""
     held: Cards = state.held
     if isinstance(state, exact_bid.State):
-        held ^= state.trick_set
+        held ^= mask(state.trick)
     hands: tuple[Cards, ...] = state.current.hands
     return hands[seat] & held
 
