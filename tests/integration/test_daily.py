@@ -24,10 +24,12 @@ from chassis.database import Pool, open_pool
 from chassis.log import LogReader
 from chassis.rpc import stub
 from rules import registry
+from rules.cards import members
 from rules.registry import GAME_TYPES
 from services.table import __main__
 from services.table.__main__ import build
 from services.table.app.host import Host
+from services.table.app.running import RunningGame
 from services.table.domain import day_end_us
 from tests.conftest import Database
 from tests.table_client import (
@@ -365,16 +367,15 @@ async def test_a_daily_left_in_its_last_deal_is_played_out_at_the_day_s_end_and_
     service, account = calendar.service, str(uuid4())
     game_id = await start_daily(service, "oh_hell", account)
     script = Script(service, GameLog(calendar.reader, game_id))
-    await script.log.refresh()
-    while script.table.play.deal < len(script.table.created.setup.hand_sizes) - 1:
+    last_deal = len((await script.log.refresh()).created.setup.hand_sizes) - 1
+    while True:
         while script.table.turn != 0:
             await asyncio.sleep(0.01)
             await script.log.refresh()
+        # The person's first decision of the last deal is the one that is left.
+        if script.table.play.deal == last_deal:
+            break
         await script.act()
-    # The bots of the last deal's beginning have decided.
-    while script.table.turn != 0:
-        await asyncio.sleep(0.01)
-        await script.log.refresh()
     assert script.table.own
     assert all(flags[0] for flags in script.table.own)
     left_at = script.table.version
@@ -391,6 +392,25 @@ async def test_a_daily_left_in_its_last_deal_is_played_out_at_the_day_s_end_and_
     assert finished.seats[0].own_deals == len(script.table.own) - 1
     assert not finished.seats[0].eligible
     assert script.log.commit(script.table.version).decided_at_us >= day_end_us(TODAY)
+
+
+async def test_nobody_plays_on_with_a_seed_that_is_known(
+    calendar: Calendar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The bot is slow to take over, so that there is a moment between the day's end and the game's.
+    monkeypatch.setattr(RunningGame, "leave_to_bot", lambda _: None)
+    game_id = await start_daily(calendar.service, "oh_hell", account := str(uuid4()))
+    script = Script(calendar.service, GameLog(calendar.reader, game_id))
+    while (await script.log.refresh()).turn != 0:
+        await asyncio.sleep(0.01)
+    await calendar.move_to(midnight(TODAY + ONE_DAY))
+    assert (await daily_of(calendar.service, "oh_hell", TODAY)).server_seed
+    before = script.log.version
+    act = script.request(next(members(script.table.legal)))
+    day_over = Refusal("DAY_OVER", grpc.StatusCode.FAILED_PRECONDITION)
+    assert await refused(calendar.service.table(account).Act(act)) == day_over
+    await script.log.refresh()
+    assert script.log.version == before
 
 
 async def test_a_solo_game_is_played_out_when_nobody_touched_it_for_a_day(calendar: Calendar) -> None:

@@ -9,12 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import nats as nats_client
 import psycopg
 import pytest
 from nats.errors import Error as NatsError
+from nats.js.errors import NotFoundError
 
 from tests.conftest import Database
 from tools.embedded import identity
@@ -182,13 +184,16 @@ class TestNats:
     async def test_facts_of_games_reach_the_league_and_no_further(self, nats: EmbeddedNats) -> None:
         table = await nats_client.connect(nats.url("table"), inbox_prefix="_INBOX.table")
         league = await nats_client.connect(nats.url("league"), inbox_prefix="_INBOX.league")
+        operator = await nats_client.connect(nats.admin_url)
+        # The server is shared, and other tests leave their stream.
+        with suppress(NotFoundError):
+            await operator.jetstream().delete_stream("GAMES")
         await table.jetstream().add_stream(name="GAMES", subjects=["levata.games.>"])
         consumer = await league.jetstream().pull_subscribe("levata.games.>", durable="league", stream="GAMES")
         await table.jetstream().publish("levata.games.finished.x", b"fact")
         [message] = await consumer.fetch(1, timeout=5)
         await message.ack_sync()
         assert message.data == b"fact"
-        operator = await nats_client.connect(nats.admin_url)
         await operator.jetstream().delete_stream("GAMES")
         for connection in (table, league, operator):
             await connection.close()
