@@ -1,8 +1,8 @@
 """A table as a pure value: who sits where, the game being played, its clocks and whose deals were whose.
 
-`open_table`, `move`, `resume_clock`, `change_seat` and `cancel` decide: they answer with a `Step`, the commit that a
-command causes and the table after it, or with the reason to refuse. `apply` folds a commit from the log; a live table
-and a folded one are equal at every version. Nothing here knows a clock, a database or a message format.
+`open_table`, `move`, `resume_clock`, `return_to_seat` and `leave_to_bot` decide: they answer with a `Step`, the commit
+that a command causes and the table after it, or with the reason to refuse. `apply` folds a commit from the log; a live
+table and a folded one are equal at every version. Nothing here knows a clock, a database or a message format.
 """
 
 from collections.abc import Sequence
@@ -285,6 +285,10 @@ class Table:
     def is_disclosed(self, now_us: int) -> bool:
         """Whether the game may be shown open now, and its seed."""
         return self.finished is not None and now_us >= self.created.disclosed_from_us
+
+    def is_closed_to_people(self, now_us: int) -> bool:
+        """Whether only the bot decides from now on: at the end of its day a daily's cards may be known to all."""
+        return self.created.day is not None and now_us >= self.created.disclosed_from_us
 
     @property
     def server_decides(self) -> bool:

@@ -32,6 +32,8 @@ from tests.table_client import (
     Service,
     create_game,
     log_reader,
+    person,
+    prepare_game,
     refused,
     running,
 )
@@ -143,6 +145,21 @@ class OtherHost:
             )
         )
 
+    async def was_about_to_begin(self, game_id: UUID) -> None:
+        """Own a game of which the log has nothing."""
+        await self._connection.execute("insert into game_hosts values ($1, $2, 1)", game_id, self.id)
+        await self._connection.execute(
+            "insert into hosts values ($1, 'nowhere', levata_now() + interval '1 hour')", self.id
+        )
+
+    async def until_lost(self, game_id: UUID) -> None:
+        """Wait until a game was claimed by somebody else."""
+        async with asyncio.timeout(CALL_SECONDS):
+            while self.id == await self._connection.fetchval(
+                "select host_id from game_hosts where game_id = $1", game_id
+            ):
+                await asyncio.sleep(0.1)
+
     async def die(self) -> None:
         """Be seen no more."""
         await self._connection.execute("update hosts set seen_at = '-infinity' where host_id = $1", self.id)
@@ -216,6 +233,32 @@ async def test_game_that_another_host_claimed(database: Database, keys: KeyFiles
         assert isinstance(resumed, ClockResumed)
         assert resumed.epoch == epoch + 1
         assert answer == fence.commit.version + 2
+        await script.play_out()
+        await script.log.assert_sound()
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+async def test_game_whose_first_create_came_to_nothing(
+    database: Database, keys: KeyFiles, other_host: OtherHost, is_alive: bool
+) -> None:
+    """Another host was about to begin the game and did not: who does begin it owns it, whatever happens to it later."""
+    async with running(database, keys) as service, log_reader(database) as reader:
+        game_id = await prepare_game(service, variant="1-8-1")
+        await other_host.was_about_to_begin(UUID(game_id))
+        if not is_alive:
+            await other_host.die()
+            await other_host.until_lost(UUID(game_id))
+        seats = [person(account) for account in SEAT_ACCOUNTS[:4]]
+        await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=seats, clock=PATIENT))
+        script = Script(service, GameLog(reader, game_id))
+        await script.log.refresh()
+        # A recovery asks whose the game is.
+        table, account, request = script.table, script.account, script.request(next(members(script.table.legal)))
+        foreign = domain.move(table, table.turn, next(members(table.legal)), Decider.BOT, table.opened_at_us + 1)
+        assert isinstance(foreign, Step)
+        await other_host.append(script.log.game_id, script.log, foreign)
+        assert await refused(service.table(account).Act(request)) == UNAVAILABLE
+        await script.log.refresh()
         await script.play_out()
         await script.log.assert_sound()
 

@@ -394,9 +394,7 @@ async def test_a_daily_left_in_its_last_deal_is_played_out_at_the_day_s_end_and_
     assert script.log.commit(script.table.version).decided_at_us >= day_end_us(TODAY)
 
 
-async def test_nobody_plays_on_with_a_seed_that_is_known(
-    calendar: Calendar, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nobody_plays_on_with_a_seed_that_is_known(calendar: Calendar, monkeypatch: pytest.MonkeyPatch) -> None:
     # The bot is slow to take over, so that there is a moment between the day's end and the game's.
     monkeypatch.setattr(RunningGame, "leave_to_bot", lambda _: None)
     game_id = await start_daily(calendar.service, "oh_hell", account := str(uuid4()))

@@ -12,11 +12,23 @@ import pytest
 from levata.table.v1 import games_pb2, play_pb2, table_pb2
 
 from chassis.auth import KeyFiles
+from rules.moves import Move
 from services.table import domain
-from services.table.domain import Decider, Moved
+from services.table.app.thinking import Thinkers
+from services.table.domain import BotQuestion, Decider, Moved
 from services.table.store.codec import decode
 from tests.conftest import Database
-from tests.table_client import SEAT_ACCOUNTS, Player, Service, log_reader, person, prepare_game, refused, running
+from tests.table_client import (
+    SEAT_ACCOUNTS,
+    GameLog,
+    Player,
+    Service,
+    log_reader,
+    person,
+    prepare_game,
+    refused,
+    running,
+)
 
 
 @pytest.fixture
@@ -26,12 +38,16 @@ async def service(database: Database, keys: KeyFiles) -> AsyncIterator[Service]:
         yield started
 
 
-async def open_euchre(service: Service) -> str:
+async def open_euchre(
+    service: Service,
+    mode: table_pb2.Mode.ValueType = table_pb2.MODE_SOLO,
+    clock: games_pb2.ClockOptions | None = None,
+) -> str:
     """Euchre of one person and three sharp bots."""
-    game_id = await prepare_game(service, game_type="euchre", variant="standard", mode=table_pb2.MODE_SOLO)
+    game_id = await prepare_game(service, game_type="euchre", variant="standard", mode=mode)
     sharp = games_pb2.SeatSetup(bot=games_pb2.BotSeat(level="sharp"))
     seats = [person(SEAT_ACCOUNTS[0]), sharp, sharp, sharp]
-    await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=seats))
+    await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=seats, clock=clock))
     return game_id
 
 
@@ -71,6 +87,41 @@ async def test_a_dead_thinking_process_costs_no_game(service: Service) -> None:
     await playing
     assert killed > 0
     assert player.over
+
+
+async def test_a_bot_that_thinks_longer_than_people_may_is_not_played_for(
+    service: Service, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_answer = asyncio.Event()
+    decide = Thinkers.decide
+
+    async def slowly(thinkers: Thinkers, question: BotQuestion) -> Move:
+        await may_answer.wait()
+        return await decide(thinkers, question)
+
+    monkeypatch.setattr(Thinkers, "decide", slowly)
+    game_id = await open_euchre(service, table_pb2.MODE_FRIENDLY, games_pb2.ClockOptions(bid_seconds=1, card_seconds=1))
+    async with log_reader(database) as reader:
+        log = GameLog(reader, game_id)
+        # If the person is to begin, the clock passes for them first.
+        while not (await log.refresh()).server_decides:
+            await asyncio.sleep(0.02)
+        # Twice the time that a person has.
+        await asyncio.sleep(2)
+        asked = log.version
+        await log.refresh()
+        assert log.version == asked
+        may_answer.set()
+        while (await log.refresh()).play.deal == 0:
+            await asyncio.sleep(0.02)
+        assert log.table.away[1:] == (False,) * 3
+        deciders = {
+            event.decider
+            for version in range(1, log.version + 1)
+            for event in log.commit(version).events
+            if isinstance(event, Moved) and event.seat > 0
+        }
+        assert deciders == {Decider.BOT}
 
 
 async def test_commands_are_answered_while_a_bot_thinks(service: Service) -> None:

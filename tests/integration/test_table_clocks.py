@@ -13,6 +13,7 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 from chassis.auth import KeyFiles
 from chassis.log import LogReader
 from rules.moves import bid
+from services.table.app.running import RunningGame
 from services.table.domain import ClockResumed, Decider, Kind, Moved, SeatChanged
 from services.table.rpc.messages import move_message
 from tests.conftest import Database
@@ -24,6 +25,7 @@ from tests.table_client import (
     Service,
     create_game,
     log_reader,
+    refused,
     running,
 )
 
@@ -106,6 +108,29 @@ async def test_game_that_everybody_left_is_played_out(service: Service, reader: 
     assert not any(seat.eligible for seat in finished.seats)
     assert log.table.away[:2] == (True, True)
     assert_no_expiry_was_early(log)
+
+
+async def test_a_game_whose_clock_fails_stops_no_other(
+    service: Service, reader: LogReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, sound = [await create_game(service, people=4, clock=SHORT) for _ in range(2)]
+    expire = RunningGame.expire
+
+    def failing(game: RunningGame, trustworthy: bool) -> None:
+        if str(game.game_id) == broken:
+            raise AssertionError("a fault of ours")
+        expire(game, trustworthy)
+
+    monkeypatch.setattr(RunningGame, "expire", failing)
+    log = GameLog(reader, sound)
+    await until(log, lambda: log.version > 2)
+    assert log.event(2) == Moved(log.tables[0].turn, log.tables[0].bot_move(), Decider.CLOCK)
+    # The broken one is served no more; its log stays.
+    here = service.table(SEAT_ACCOUNTS[0]).Here(table_pb2.HereRequest(game_id=broken))
+    assert (await refused(here)).reason == "TEMPORARILY_UNAVAILABLE"
+    stopped = GameLog(reader, broken)
+    await stopped.refresh()
+    assert stopped.version == 1
 
 
 class Dawdler(Player):

@@ -55,6 +55,11 @@ def not_a_daily() -> Refused:
     )
 
 
+def day_over() -> Refused:
+    """A daily is begun and played by people on its own day only."""
+    return refused("DAY_OVER", grpc.StatusCode.FAILED_PRECONDITION, "The daily's day has ended.")
+
+
 def stale(version: int) -> Refused:
     """The decision that the command answers is no longer open."""
     return refused(

@@ -134,13 +134,13 @@ class Host:
 
     # Games coming in
 
-    def add_new(self, game_id: UUID, loaded: Loaded) -> RunningGame:
+    def add_new(self, game_id: UUID, loaded: Loaded, epoch: int) -> RunningGame:
         """Host a game whose first commit is ours; bots that are first to decide begin."""
         known = self.games.get(game_id)
         if known is not None:
             # Found in the log and taken by then.
             return known
-        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch=1)
+        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch)
         game.go_on()
         return game
 
@@ -245,11 +245,20 @@ class Host:
                 self._troubled_at_us = now_us
                 due = loop.time()
             for game in list(self.games.values()):
-                deadline_us = game.table.deadline_us
-                # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
-                if deadline_us and deadline_us <= self.beat_at_us:
-                    game.expire(trustworthy=self._troubled_at_us < game.table.opened_at_us)
-                elif not deadline_us and 0 < game.table.abandoned_at_us <= self.beat_at_us:
-                    game.leave_to_bot()
-                if game.subscriptions:
-                    game.fill_silences(loop.time())
+                try:
+                    self._look_at_clock(game)
+                    if game.subscriptions:
+                        game.fill_silences(loop.time())
+                except Exception:
+                    # The other games' clocks go on.
+                    log.exception("a game's clock failed", game=str(game.game_id))
+                    game.fail()
+
+    def _look_at_clock(self, game: RunningGame) -> None:
+        table = game.table
+        deadline_us = table.deadline_us
+        # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
+        if deadline_us and deadline_us <= self.beat_at_us:
+            game.expire(trustworthy=self._troubled_at_us < table.opened_at_us)
+        elif not deadline_us and 0 < table.abandoned_at_us <= self.beat_at_us:
+            game.leave_to_bot()

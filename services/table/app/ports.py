@@ -115,8 +115,11 @@ class Store(Protocol):
         """The seed of a day's deals, if anybody has asked for it on that day."""
         ...
 
-    async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:
-        """Before a game's first commit: who hosts it and whose it is. Means nothing while the log has no row of it."""
+    async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> int:
+        """Before a game's first commit: who hosts it, at which epoch, and whose it is; 0 if another host runs it.
+
+        Means nothing while the log has no row of the game.
+        """
         ...
 
     async def heartbeat(self, host_id: UUID, address: str) -> None:

@@ -168,8 +168,11 @@ class RunningGame:
         """The open decision's clock has run out; where our own clocks were not `trustworthy` it starts afresh."""
         if self._in_flight is not None or self._recovering or self.dropped or self.table.turn == NO_SEAT:
             return
-        if trustworthy:
-            table = self.table
+        table = self.table
+        if table.server_decides:
+            # A bot may think for longer than people may. Nobody plays for it: its move comes, or it begins anew.
+            self._go_on()
+        elif trustworthy:
             self._server_step(domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, self._now_us()))
         else:
             self.take_over()
@@ -182,6 +185,8 @@ class RunningGame:
     def _handle(self, waiting: _Waiting) -> None:
         command = waiting.command
         table = self.table
+        now_us = self._now_us()
+        is_closed = table.is_closed_to_people(now_us)
         seat = table.seat_of(command.account)
         if seat is None:
             waiting.done(errors.not_seated(), False)
@@ -190,15 +195,17 @@ class RunningGame:
         elif table.over or command.at_version < table.opened_version:
             # A repetition always comes here: its first application closed the decision that it answers.
             self._look_up(waiting)
+        elif is_closed:
+            waiting.done(errors.day_over(), False)
         else:
-            step = domain.move(table, seat, command.move, Decider.PERSON, self._now_us())
+            step = domain.move(table, seat, command.move, Decider.PERSON, now_us)
             if not isinstance(step, Rejection):
                 self._append(step, waiting)
                 return
             waiting.done(errors.rejected(step), False)
-        if seat is not None and table.away[seat]:
+        if seat is not None and table.away[seat] and not is_closed:
             # Whoever acts is back, whatever became of the act: the bot that answers at once leaves no time for more.
-            self._server_step(domain.return_to_seat(table, seat, self._now_us()))
+            self._server_step(domain.return_to_seat(table, seat, now_us))
 
     def _look_up(self, waiting: _Waiting) -> None:
         if self._looking_up < COMMANDS_WAITING_MAX:
@@ -242,8 +249,7 @@ class RunningGame:
                 self._committed(flight)
                 self._go_on()
             except Exception:
-                # A fault of ours: this table stops, its log stays.
-                self._drop()
+                self.fail()
                 raise
         elif self.dropped:
             # Nothing hangs on the outcome any more: the next host reads the log.
@@ -311,7 +317,13 @@ class RunningGame:
     async def _recover(self, flight: _InFlight, result: AppendResult) -> None:
         """An append was beaten, or its outcome is unknown: only the log knows. Until it is read, nothing is decided."""
         waiting = flight.waiting
-        loaded, owned = await self._read_back()
+        try:
+            loaded, owned = await self._read_back()
+        except asyncio.CancelledError:
+            # This replica stops before the log can be read.
+            if waiting is not None:
+                waiting.done(errors.unavailable(), False)
+            raise
         self._in_flight = None
         self._recovering = False
         if loaded.chain == flight.chain:
@@ -383,6 +395,10 @@ class RunningGame:
     def release(self) -> None:
         """This replica stops: streams are told where to resume, waiting commands to try again."""
         self._close_streams("DRAINING")
+        self._drop()
+
+    def fail(self) -> None:
+        """A fault of ours: this table stops, its log stays."""
         self._drop()
 
     def _end(self) -> None:

@@ -116,18 +116,18 @@ class Tables:
             if now_us >= domain.day_end_us(prepared.day):
                 # Too late to begin one; a repetition still gets its answer.
                 if await self._log.first(new.game_id) is None:
-                    raise errors.refused("DAY_OVER", grpc.StatusCode.FAILED_PRECONDITION, "The daily's day has ended.")
+                    raise errors.day_over()
                 return await self._created_before(new)
         step = _opening(prepared, new, self.host.host_id, now_us)
         commit = step.commit
-        await self._store.host_new_game(
+        epoch = await self._store.host_new_game(
             new.game_id, self.host.id, [UUID(seat.account) for seat in new.seats if seat.account]
         )
         # The command that creates a game is named by the game itself.
         command = CommandName(new.game_id, new.content_hash)
         result, chain = await self._log.append_first(new.game_id, commit, step.table, command)
         if result is AppendResult.COMMITTED:
-            self.host.add_new(new.game_id, Loaded(step.table, chain))
+            self.host.add_new(new.game_id, Loaded(step.table, chain), epoch)
             return commit.version
         if result is AppendResult.UNKNOWN:
             # It may be in the log though this call ends without knowing.

@@ -83,12 +83,21 @@ class Store:
         row = await self._row("select server_seed from daily_seeds where day = $1 and game_type = $2", day, game_type)
         return None if row is None else row["server_seed"]
 
-    async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> None:
-        """Before a game's first commit: who hosts it and whose it is. Means nothing while the log has no row of it."""
+    async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> int:
+        """Before a game's first commit: who hosts it, at which epoch, and whose it is."""
         with refusing_while_away():
             async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(
-                    "insert into game_hosts (game_id, host_id, epoch) values ($1, $2, 1) on conflict do nothing",
+                epoch = await connection.fetchval(
+                    # A create that came to nothing may have left the row to another host, or with a later epoch.
+                    """
+                    insert into game_hosts as g (game_id, host_id, epoch) values ($1, $2, 1)
+                    on conflict (game_id) do update
+                    set host_id = excluded.host_id,
+                        epoch = g.epoch + case when g.host_id = excluded.host_id then 0 else 1 end
+                    where g.host_id = excluded.host_id
+                       or not exists (select from game_log l where l.game_id = g.game_id)
+                    returning epoch
+                    """,
                     game_id,
                     host_id,
                 )
@@ -96,6 +105,7 @@ class Store:
                     "insert into player_games (account_id, game_id) values ($1, $2) on conflict do nothing",
                     [(account, game_id) for account in accounts],
                 )
+        return epoch or 0
 
     async def heartbeat(self, host_id: UUID, address: str) -> None:
         """This replica is alive, by the database's clock."""
