@@ -76,3 +76,10 @@ def reason_of(error: grpc.aio.AioRpcError) -> str | None:
     """The reason of a refusal, as the calling side sees it; None for errors that are not ours."""
     status = status_of(error)
     return None if status is None else reason_in(status)
+
+
+def in_a_line(error: Exception) -> str:
+    """An error for a log entry: what gRPC says of a failed call takes a dozen lines."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return repr(error)

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from chassis.database import Pool, Session, is_trouble
+from chassis.errors import in_a_line
 from chassis.facts.health import Pulse, Status
 from chassis.facts.parked import ParkedFacts
 from chassis.facts.service import FactsOwner
@@ -147,7 +148,7 @@ class Consumer:
                 log.info("consumer was overtaken", consumer=self.name, checkpoint=self._checkpoint)
             except Exception as error:
                 self._pulse.troubled(error)
-                log.warning("consumer stumbled", consumer=self.name, error=repr(error))
+                log.warning("consumer stumbled", consumer=self.name, error=in_a_line(error))
             finally:
                 await self._pull.close()
             await asyncio.sleep(RESTART_SECONDS)
@@ -194,7 +195,7 @@ class Consumer:
         except Exception as error:
             # What JetStream brings goes on having its effects.
             self._pulse.troubled(error)
-            log.warning("the owner of the log does not answer", consumer=self.name, error=repr(error))
+            log.warning("the owner of the log does not answer", consumer=self.name, error=in_a_line(error))
             return
         if self._incarnation is None:
             await session.execute(_ADOPT, self.name, head.incarnation)

@@ -85,6 +85,8 @@ class Relay:
             return
         try:
             await self._load(session)
+            # Consumers look for it, also where there are no facts yet.
+            await self._stream.ensure(self._nats)
             loop = asyncio.get_running_loop()
             renew_at = loop.time() + RENEW_SECONDS
             while True:
