@@ -1,13 +1,15 @@
 """Facts: what a service tells others about commits of its own, numbered without holes in commit order.
 
 The owner appends them (`chassis.log`, or `publish`), serves them (`FactsService` on a `FactLog`) and relays them to
-JetStream (`Relay`). Another service gives them their effects with a `Consumer`.
+JetStream (`Relay`). Another service gives them their effects with a `Consumer`. A `Report` tells how a relay or a consumer
+stands.
 """
 
 from chassis.facts.consumer import Consumer, rebuild
 from chassis.facts.health import State, Status
 from chassis.facts.parked import accept_incarnation, discard, request_retry
 from chassis.facts.relay import Relay
+from chassis.facts.reporting import Report
 from chassis.facts.service import FactsOwner, FactsService, RemoteFacts
 from chassis.facts.store import Fact, FactLog, Head, Page, publish
 from chassis.facts.stream import ACCOUNTS, GAMES, LEAGUE, LEDGER, FactStream
@@ -27,6 +29,7 @@ __all__ = [
     "Page",
     "Relay",
     "RemoteFacts",
+    "Report",
     "State",
     "Status",
     "accept_incarnation",

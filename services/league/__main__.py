@@ -5,14 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-import structlog
 from levata.facts.v1 import facts_pb2
 
 from chassis import bus
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
-from chassis.facts import Consumer, RemoteFacts, State
+from chassis.facts import RemoteFacts, Report
 from chassis.process import run
 from chassis.rpc import Server, channel, stub
 from chassis.settings import Address, Settings
@@ -21,12 +20,9 @@ from services.league import consumers, rpc
 from services.league.app import League
 from services.league.store import PostgresRecords
 
-log = structlog.get_logger(__name__)
-
 STOP_SECONDS: Final = 3
-HEALTH_SECONDS: Final = 1.0
-# What health says of the consumer; the service itself goes on answering with what it knows.
-GAMES_HEALTH: Final = "levata.facts.games"
+# What the consumer is called in health and figures.
+GAMES_FACTS: Final = "levata.facts.games"
 
 
 @asynccontextmanager
@@ -42,13 +38,15 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
 
         server = Server(Verifier.from_file(settings.jwks_file, clock))
         rpc.serve(server, League(PostgresRecords(pool), consumers.Rebuilding(owner, pool)))
+        report = Report(GAMES_FACTS, lambda: consumer.status)
         if settings.metrics_listen is not None:
-            serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
+            process = ProcessCollector(server, asyncio.get_running_loop(), pool)
+            serve_metrics(settings.metrics_listen, [process, report])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
         await consumer.start()
         stack.push_async_callback(consumer.stop)
-        health = asyncio.create_task(_report_health(server, consumer), name="health of the consumer")
+        health = asyncio.create_task(report.keep_health(server), name="health of the consumer")
         stack.callback(health.cancel)
         yield Address(settings.listen.host, port)
 
@@ -60,25 +58,6 @@ async def _games_facts(settings: Settings, stack: AsyncExitStack) -> RemoteFacts
     for opened in channels:
         await stack.enter_async_context(opened)
     return RemoteFacts([stub(opened, service) for opened in channels])
-
-
-async def _report_health(server: Server, consumer: Consumer) -> None:
-    """Say in health and log how the consumer stands, whenever that changes."""
-    told: State | None = None
-    while True:
-        status = consumer.status
-        if status.state is not told:
-            told = status.state
-            await server.set_health(GAMES_HEALTH, told is not State.DEAD)
-            say = log.error if told is State.DEAD else log.info
-            say(
-                "facts of games",
-                state=told.value,
-                checkpoint=status.checkpoint,
-                head=status.head,
-                reason=status.reason,
-            )
-        await asyncio.sleep(HEALTH_SECONDS)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
 """`python -m services.table`: the table service, put together for its process and for tests alike."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from levata.facts.v1 import facts_pb2
+from prometheus_client.registry import Collector
 
 from chassis import bus
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import Pool, open_pool
-from chassis.facts import GAMES, FactLog, FactsService, Relay
+from chassis.facts import GAMES, FactLog, FactsService, Relay, Report
 from chassis.log import GroupWriter, LogReader
 from chassis.process import run
 from chassis.rpc import Access, Server
@@ -25,6 +26,8 @@ from services.table.store.log import GameLog
 
 # Streams have been told to resume before; what is left is unary calls.
 STOP_SECONDS: Final = 3
+# What the relay is called in health and figures.
+RELAY: Final = "levata.facts.relay"
 
 
 @asynccontextmanager
@@ -33,7 +36,8 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
-        on_facts = await _relay(settings, pool, stack)
+        relay = await _relay(settings, pool, stack)
+        on_facts = None if relay is None else relay.wake
         writer = await stack.enter_async_context(GroupWriter(settings.postgres_dsn, on_facts=on_facts))
 
         store, game_log = Store(pool), GameLog(writer, LogReader(pool))
@@ -42,8 +46,14 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         api.serve(server, Tables(store, game_log, host))
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), Access.SERVICE)
+        collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
+        if relay is not None:
+            report = Report(RELAY, lambda: relay.status)
+            collectors.append(report)
+            health = asyncio.create_task(report.keep_health(server), name="health of the relay")
+            stack.callback(health.cancel)
         if settings.metrics_listen is not None:
-            serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
+            serve_metrics(settings.metrics_listen, collectors)
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
         address = Address(settings.listen.host, port)
@@ -52,8 +62,8 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         yield address
 
 
-async def _relay(settings: Settings, pool: Pool, stack: AsyncExitStack) -> Callable[[], None] | None:
-    """Send facts to JetStream; answers with what wakes the relay."""
+async def _relay(settings: Settings, pool: Pool, stack: AsyncExitStack) -> Relay | None:
+    """Send facts to JetStream, if there is one."""
     if not settings.nats_url:
         return None
     nats = await bus.connect(settings.nats_url, settings.service_name)
@@ -61,7 +71,7 @@ async def _relay(settings: Settings, pool: Pool, stack: AsyncExitStack) -> Calla
     relay = Relay(pool, nats, GAMES)
     await relay.start()
     stack.push_async_callback(relay.stop)
-    return relay.wake
+    return relay
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from chassis.log import NewFact
 from chassis.rpc import Access, Server, channel, stub
 from chassis.schema import begin_incarnation
 from chassis.settings import Settings
-from services.league.__main__ import GAMES_HEALTH, build
+from services.league.__main__ import GAMES_FACTS, build
 from tests.conftest import Database
 from tools.embedded.nats import EmbeddedNats
 
@@ -229,18 +229,22 @@ async def test_health_says_whether_the_facts_are_heard(world: World) -> None:
             response_deserializer=health_pb2.HealthCheckResponse.FromString,
         )
 
-        async def answers(status: int) -> bool:
-            try:
-                response = await check(health_pb2.HealthCheckRequest(service=GAMES_HEALTH))
-            except grpc.aio.AioRpcError:
-                return False
-            return bool(response.status == status)
+        async def serves(alive: bool, caught_up: bool) -> bool:
+            wanted = {GAMES_FACTS: alive, f"{GAMES_FACTS}.caught_up": caught_up}
+            for name, serving in wanted.items():
+                try:
+                    response = await check(health_pb2.HealthCheckRequest(service=name))
+                except grpc.aio.AioRpcError:
+                    return False
+                if (response.status == health_pb2.HealthCheckResponse.SERVING) is not serving:
+                    return False
+            return True
 
-        await until(lambda: answers(health_pb2.HealthCheckResponse.SERVING))
+        await until(lambda: serves(alive=True, caught_up=True))
         await world.heard(await world.finish([(ALICE, 1)]))
         # The games' log was restored: the consumer waits for the operator.
         await asyncio.to_thread(begin_incarnation, world.database.admin_dsn, "tables")
-        await until(lambda: answers(health_pb2.HealthCheckResponse.NOT_SERVING))
+        await until(lambda: serves(alive=False, caught_up=False))
         # What is known is still answered.
         assert games_in(await world.record(ALICE)) == {"euchre": (1, [1])}
 

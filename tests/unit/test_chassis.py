@@ -17,6 +17,7 @@ from chassis import clock as clock_module
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.errors import FieldViolation, Refused, reason_in
+from chassis.facts import Report, State, Status
 from chassis.rpc import CallCounts, Server
 from chassis.settings import Address, Settings, SettingsError, read_settings
 from chassis.telemetry import ProcessCollector, configure_logging
@@ -217,3 +218,15 @@ async def test_figures_for_prometheus() -> None:
     assert f"levata_rpc_failed_total{{{method}}} 1.0" in figures
     assert f'levata_rpc_refused_total{{{method},reason="STALE"}} 2.0' in figures
     assert f"levata_tasks {len(asyncio.all_tasks())}.0" in figures
+
+
+@pytest.mark.parametrize("state", State)
+def test_figures_tell_the_states_of_facts_apart(state: State) -> None:
+    registry = CollectorRegistry()
+    registry.register(Report("levata.facts.games", lambda: Status(state, 7, 9, None)))
+    figures = generate_latest(registry).decode().splitlines()
+    assert 'levata_facts_checkpoint{name="levata.facts.games"} 7.0' in figures
+    assert 'levata_facts_head{name="levata.facts.games"} 9.0' in figures
+    for each in State:
+        value = float(each is state)
+        assert f'levata_facts_state{{name="levata.facts.games",state="{each.value}"}} {value}' in figures
