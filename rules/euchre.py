@@ -432,6 +432,7 @@ GAME: Final = Game(
     variants=VARIANTS,
     partners=True,
     daily=("standard", 4),
+    quick_play={"standard": 4},
     cards_count=True,
     deck=deck,
     setup=setup,

@@ -247,6 +247,8 @@ class Game:
     partners: bool
     # Variant and seats of its daily game.
     daily: tuple[str, int]
+    # Variants of quick play, with their seats; all else is for friendly and solo tables.
+    quick_play: Mapping[str, int]
     # Whether playing the cards well is as much of a deal as its bids and calls (rules.eligibility).
     cards_count: bool
     # The canonical deck for a number of seats, in the order that the shuffle starts from.

@@ -461,6 +461,7 @@ GAME: Final = Game(
     variants=VARIANTS,
     partners=True,
     daily=("amsterdam", 4),
+    quick_play={"amsterdam": 4},
     cards_count=True,
     deck=deck,
     setup=setup,

@@ -52,6 +52,7 @@ GAME: Final = Game(
     variants=VARIANTS,
     partners=False,
     daily=("standard", 4),
+    quick_play={"standard": 4},
     cards_count=False,
     deck=deck,
     setup=partial(exact_bid.setup, RULES),

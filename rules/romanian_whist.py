@@ -93,6 +93,7 @@ GAME: Final = Game(
     variants=VARIANTS,
     partners=False,
     daily=("quick", 6),
+    quick_play={"quick": 6, "8-1-8": 6},
     cards_count=False,
     deck=deck,
     setup=partial(exact_bid.setup, RULES),

@@ -242,6 +242,7 @@ GAME: Final = Game(
     variants=VARIANTS,
     partners=False,
     daily=("standard", 4),
+    quick_play={"standard": 4},
     # There is nothing else to decide.
     cards_count=True,
     deck=deck,

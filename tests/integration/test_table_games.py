@@ -11,6 +11,8 @@ from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import KeyFiles
 from chassis.log import LogReader
+from rules import registry
+from rules.game import Game
 from services.table.domain import Kind
 from tests.conftest import Database
 from tests.table_client import (
@@ -50,14 +52,19 @@ async def reader(module_database: Database) -> AsyncIterator[LogReader]:
         yield opened
 
 
-def prepare(seats: int = 4, variant: str = "8-1-8", game_type: str = "romanian_whist") -> games_pb2.PrepareRequest:
+def prepare(
+    seats: int = 4,
+    variant: str = "8-1-8",
+    game_type: str = "romanian_whist",
+    mode: table_pb2.Mode.ValueType = table_pb2.MODE_FRIENDLY,
+) -> games_pb2.PrepareRequest:
     """A fresh request."""
     return games_pb2.PrepareRequest(
         request_id=str(uuid4()),
         game_type=game_type,
         variant=variant,
         seats=seats,
-        mode=table_pb2.MODE_FRIENDLY,
+        mode=mode,
     )
 
 
@@ -84,6 +91,10 @@ def cancel(game_id: str) -> games_pb2.CancelRequest:
         (prepare(3), "SEATS_NOT_ALLOWED"),
         (prepare(4, "no-such-variant"), "UNKNOWN_VARIANT"),
         (prepare(game_type="no_such_game"), "UNKNOWN_GAME"),
+        (prepare(7, "amsterdam", "klaverjas"), "SEATS_NOT_ALLOWED"),
+        (prepare(6, "1-8-1", mode=table_pb2.MODE_QUICK_PLAY), "NOT_IN_QUICK_PLAY"),
+        (prepare(4, mode=table_pb2.MODE_QUICK_PLAY), "NOT_IN_QUICK_PLAY"),
+        (prepare(7, "standard", "oh_hell", table_pb2.MODE_QUICK_PLAY), "NOT_IN_QUICK_PLAY"),
         (prepare(1), "INVALID_REQUEST"),
         (prepare(2**32 - 1), "INVALID_REQUEST"),
     ],
@@ -92,6 +103,13 @@ async def test_prepare_refuses_what_cannot_be_played(
     service: Service, request_: games_pb2.PrepareRequest, reason: str
 ) -> None:
     assert await refused(service.games.Prepare(request_)) == Refusal(reason, INVALID)
+
+
+@pytest.mark.parametrize("game", registry.GAMES, ids=lambda game: game.game_type)
+async def test_prepare_takes_what_the_rooms_have(service: Service, game: Game) -> None:
+    for variant, seats in game.quick_play.items():
+        request_ = prepare(seats, variant, game.game_type, table_pb2.MODE_QUICK_PLAY)
+        assert len((await service.games.Prepare(request_)).commitment) == 32
 
 
 async def test_players_may_not_open_games(service: Service) -> None:

@@ -180,7 +180,7 @@ async def test_stranger_who_watches_may_not_move(script: Script) -> None:
 
 
 async def test_stranger_at_a_quick_play_table(service: Service) -> None:
-    game_id = await create_game(service, people=2, mode=table_pb2.MODE_QUICK_PLAY, clock=PATIENT)
+    game_id = await create_game(service, people=2, seats=6, mode=table_pb2.MODE_QUICK_PLAY, clock=PATIENT)
     stranger = service.table(STRANGER)
     assert await refused(stranger.Act(act_request(game_id, move_message(bid(1)), 1))) == NOT_YOUR_SEAT
     assert await refused(stranger.Watch(table_pb2.WatchRequest(game_id=game_id))) == NOT_YOUR_SEAT

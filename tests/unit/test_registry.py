@@ -4,7 +4,7 @@ import pytest
 
 from rules.cards import deck
 from rules.chance import Chance
-from rules.game import SEATS_MAX, Rejection
+from rules.game import SEATS_MAX, Game, Rejection
 from rules.places import shared_places, unique_places
 from rules.registry import GAME_TYPES, GAMES, game
 from tests.playing import CONTESTS
@@ -48,6 +48,12 @@ def test_no_variant_or_seats_beyond_its_own(game_type: str) -> None:
     for variant, allowed in engine.variants.items():
         for seats in set(range(10)) - allowed:
             assert engine.setup(variant, seats, Chance(bytes(32))) is Rejection.SEATS_NOT_ALLOWED
+
+
+@pytest.mark.parametrize("engine", GAMES, ids=lambda engine: f"{engine.game_type} {engine.rules_version}")
+def test_daily_and_quick_play_are_played_as_the_variants_allow(engine: Game) -> None:
+    for variant, seats in (engine.daily, *engine.quick_play.items()):
+        assert seats in engine.variants[variant]
 
 
 def test_places() -> None:

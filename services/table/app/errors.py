@@ -55,6 +55,15 @@ def not_a_daily() -> Refused:
     )
 
 
+def not_in_quick_play() -> Refused:
+    """Not everything that friends may play is played in the rooms."""
+    return refused(
+        "NOT_IN_QUICK_PLAY",
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "Quick play does not have this variant with so many seats.",
+    )
+
+
 def day_over() -> Refused:
     """A daily is begun and played by people on its own day only."""
     return refused("DAY_OVER", grpc.StatusCode.FAILED_PRECONDITION, "The daily's day has ended.")

@@ -83,6 +83,8 @@ class Tables:
         drawn = game.setup(variant, seats, Chance(seed))
         if isinstance(drawn, Rejection):
             raise errors.rejected(drawn)
+        if mode is Mode.QUICK_PLAY and game.quick_play.get(variant) != seats:
+            raise errors.not_in_quick_play()
         if mode is Mode.DAILY:
             if (variant, seats) != game.daily:
                 raise errors.not_a_daily()
