@@ -4,7 +4,7 @@ A card is `suit * 13 + rank` with suits C D H S = 0..3 and ranks 2..A = 0..12; a
 set. Everything here is a table or arithmetic, built when the module loads.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 Card = int
 Cards = int
@@ -18,6 +18,8 @@ TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE, TEN, JACK, QUEEN, KING, ACE = r
 SUIT_OF: tuple[Suit, ...] = tuple(card // 13 for card in range(52))
 RANK_OF: tuple[int, ...] = tuple(card % 13 for card in range(52))
 BIT: tuple[Cards, ...] = tuple(1 << card for card in range(52))
+# The same to map with: a list's method takes a third of the time of a tuple's.
+bit_of: Callable[[Card], Cards] = list(BIT).__getitem__
 SUIT_CARDS: tuple[Cards, ...] = tuple(0x1FFF << (13 * suit) for suit in range(4))
 # All cards of the suit that a card belongs to, by card.
 SAME_SUIT: tuple[Cards, ...] = tuple(SUIT_CARDS[suit] for suit in SUIT_OF)

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from operator import add
 from typing import Final, assert_never
 
-from rules.cards import BIT, SAME_SUIT, SUIT_OF, Card, Cards, mask
+from rules.cards import BIT, SAME_SUIT, SUIT_OF, Card, Cards, bit_of, mask
 from rules.game import (
     MOVED,
     NO_SEAT,
@@ -142,8 +142,6 @@ class State:
         leaders.append((self.turn - len(self.trick)) % self.current.seats)
         return tuple(leaders[1:])
 
-
-_bit_of = BIT.__getitem__
 
 _state = maker(State)
 _deal = maker(Deal)
@@ -311,7 +309,7 @@ def evolve(state: State, event: Event) -> State:
 def _after_trick(state: State, trick: tuple[Card, ...]) -> State:
     deal, held = state.current, state.held
     # The cards differ, so that their sum is their union.
-    trick_set = sum(map(_bit_of, trick))
+    trick_set = sum(map(bit_of, trick))
     # Once a trick is soon enough to notice that a card came twice or from nowhere.
     assert held & trick_set == trick_set
     # The highest bit of a suit is its highest card.
@@ -343,7 +341,7 @@ def _after_dealing(state: State, dealt: Dealt) -> State:
     dealt_count = seats * hand_size
     # One card at a time, the dealer last: seat 0 gets its first card after the seats from forehand to the last.
     first_cards = SEATS_FROM[seats][-dealt.dealer - 1]
-    bits = list(map(_bit_of, pack[:dealt_count]))
+    bits = list(map(bit_of, pack[:dealt_count]))
     hands = tuple([sum(bits[first::seats]) for first in first_cards])
     turned = pack[dealt_count] if dealt_count < len(pack) else None
     trump_cards = 0 if turned is None else SAME_SUIT[turned]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
-from rules.cards import BIT, Card, Cards, Suit, mask
+from rules.cards import BIT, Card, Cards, Suit, bit_of, mask
 from rules.game import DealRecord, Draws, Rejection, Seat, Setup, Trick
 from rules.places import shared_places
 from rules.values import value
@@ -28,8 +28,6 @@ ORDER: Final[tuple[tuple[tuple[Seat, ...], ...], ...]] = tuple(
 
 # Picks a seat's cards, as bits, out of a pack's.
 OwnBits = Callable[[Sequence[Cards]], tuple[Cards, ...]]
-
-_bit_of = BIT.__getitem__
 
 
 @value
@@ -67,7 +65,7 @@ def dealt_in(*packets: int) -> tuple[tuple[OwnBits, ...], ...]:
 
 def hands_of(pack: Sequence[Card], dealt: Sequence[OwnBits]) -> tuple[Cards, ...]:
     """The hands by seat that are dealt from this pack to a row of `dealt_in`."""
-    bits = list(map(_bit_of, pack))
+    bits = list(map(bit_of, pack))
     # The cards differ, so that their sum is their union.
     return tuple([sum(own_bits(bits)) for own_bits in dealt])
 
