@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ from tools.data import DataFolder, Endpoints, NotRunning
 
 ACCOUNTS = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]
 WAIT_SECONDS = 90.0
+# The command as it is run here, without the shell script that looks for a Python.
+LEVATA = [sys.executable, "-P", "-c", "from tools.cli import main; main()"]
 
 T = TypeVar("T")
 

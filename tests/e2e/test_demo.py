@@ -2,31 +2,16 @@
 
 import json
 import re
-import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import WAIT_SECONDS, Up
+from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-LEVATA = [sys.executable, "-P", "-c", "from tools.cli import main; main()"]
 GAME_ID = re.compile(r"replay ([0-9a-f-]{36})")
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """An `up` for all tests of the module."""
-    folder = tmp_path_factory.mktemp("with a blank")
-    command: list[str | Path] = [*LEVATA, "up", "--data", folder / "data", "--port", "0"]
-    started = Up(command, folder / "data", folder / "up.log", {})
-    started.endpoints()
-    yield started
-    started.stop(signal.SIGINT)
 
 
 def levata(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":

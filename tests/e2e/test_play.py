@@ -6,9 +6,7 @@ import os
 import pty
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from textual.pilot import Pilot
 
 from chassis import rpc
 from chassis.auth import Signer, make_keys
-from tests.e2e.running import WAIT_SECONDS, Up
+from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
 from tools.client import Account, Client, sign_in_guest
 from tools.play import match_of
 from tools.play.session import Session
@@ -26,19 +24,6 @@ from tools.recorded import recorded
 from tools.tables import open_table
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-LEVATA = [sys.executable, "-P", "-c", "from tools.cli import main; main()"]
-
-
-@pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """An `up` for all tests of the module."""
-    folder = tmp_path_factory.mktemp("with a blank")
-    command: list[str | Path] = [*LEVATA, "up", "--data", folder / "data", "--port", "0"]
-    started = Up(command, folder / "data", folder / "up.log", {})
-    started.endpoints()
-    yield started
-    started.stop(signal.SIGINT)
 
 
 async def opened(up: Up, guest: Account) -> str:
