@@ -1,8 +1,7 @@
 """Facts: what a service tells others about commits of its own, numbered without holes in commit order.
 
 The owner appends them (`chassis.log`, or `publish`), serves them (`FactsService` on a `FactLog`) and relays them to
-JetStream (`Relay`). Another service gives them their effects with a `Consumer`. A `Report` tells how a relay or a consumer
-stands.
+JetStream (`Relay`). Another service gives them their effects with a `Consumer`. A `Report` tells how either stands.
 """
 
 from chassis.facts.consumer import Consumer, rebuild

@@ -19,7 +19,7 @@ LOOK_SECONDS: Final = 1.0
 class Report(Collector):
     """Tells of one consumer or relay; the service itself goes on answering with what it knows.
 
-    In health `name` serves unless it is dead, and `name`.caught_up while it is caught up; between the two it is lagging.
+    In health `name` serves unless it is dead, and `name`.caught_up while it is caught up; between these it is lagging.
     """
 
     def __init__(self, name: str, status: Callable[[], Status]) -> None:
