@@ -190,6 +190,7 @@ class Host:
     async def _claim(self) -> None:
         """Claim what nobody hosts; others are judged only after our own heartbeats held for a whole window."""
         while True:
+            claimed: list[tuple[UUID, int]] = []
             try:
                 if self._unsure_of_own:
                     own = await self.store.own_games(self.id)
@@ -198,14 +199,17 @@ class Host:
                         if game_id not in self.games:
                             self.spawn("take a game over", self._taken(game_id, epoch))
                 if self._beats_held():
-                    for game_id, epoch in await self.store.claim_abandoned(self.id):
+                    claimed = await self.store.claim_abandoned(self.id)
+                    for game_id, epoch in claimed:
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
                         self.spawn("take a game over", self._taken(game_id, epoch))
             except Exception as error:
                 # The claim may have been committed all the same, and we did not hear of it.
                 self.look_for_own_games()
                 log.warning("cannot look for abandoned games", error=repr(error))
-            await asyncio.sleep(BEAT_SECONDS)
+            # A batch is seldom all that a host has left.
+            if not claimed:
+                await asyncio.sleep(BEAT_SECONDS)
 
     def _beats_held(self) -> bool:
         now = self.clock.now_us()
