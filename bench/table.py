@@ -120,7 +120,7 @@ async def _commits(writer: GroupWriter) -> float:
 
 
 def _fold() -> Ratio:
-    """`evolve` over the logs of whole games, as a replay runs it. Processor time, so that a busy machine matters less."""
+    """`evolve` over the logs of whole games, as a replay runs it; processor time, as in the bench of the rules."""
     chance = random.Random(7)
     logs = [_random_game(number, chance) for number in range(FOLD_GAMES)]
     events = sum(len(log) for _, _, log in logs)
