@@ -1,4 +1,4 @@
-"""`./levata bench bots`: how strong the bots are, each level against the one below it.
+"""`./levata bench bots`: how strong the bots are, each level against the one below it, and what a decision costs.
 
 Every deal is played twice with the sides exchanged, seats 0 and 2 against 1 and 3, also where each seat plays alone. At
 euchre and klaverjas a deal counts when the points of its two playings, added up, are not level.
@@ -6,21 +6,23 @@ euchre and klaverjas a deal counts when the points of its two playings, added up
 
 import os
 import random
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from math import sqrt
 from multiprocessing import get_context
 from statistics import mean, stdev
 from typing import Final
 
 from bench.driving import after_dealing, any_of, setup_of
-from bench.report import Ratio
+from bench.report import Ratio, less_is_better
 from rules import registry
 from rules.bots import sharp
 from rules.chance import Chance
-from rules.game import NO_SEAT, DealRecord, Game, Setup
+from rules.game import NO_SEAT, DealRecord, Game, Setup, View
 
 DEALS: Final = 1000
 SEATS: Final = 4
@@ -29,6 +31,11 @@ RANDOM: Final = "random"
 AHEAD_FLOORS: Final = {("steady", RANDOM): 0.8, ("sharp", "steady"): 0.6}
 EXACT_BIDS_FLOOR: Final = 2.0
 STANDARD_ERRORS_FLOOR: Final = 4.0
+# What a decision may cost, in milliseconds of one core.
+COST_LIMITS_MS: Final = {"steady": 0.1, "sharp": 30.0}
+# Decisions that are timed, and how often; the sharp bots' are the long ones.
+TIMED: Final = {"steady": 2_000, "sharp": 60}
+ROUNDS: Final = 3
 # Of the normal distribution, for confidence of 95 %.
 _Z: Final = 1.96
 _EXACT: Final = ("exact", "peer_exact")
@@ -59,7 +66,37 @@ def measure() -> list[Ratio]:
                 play = partial(play_pair, game.game_type, level, peer)
                 pairs = list(pool.map(play, range(DEALS), chunksize=10))
                 ratios.append(_judged(game, level, peer, pairs))
-    return ratios
+    return ratios + [_cost(game, level) for game in registry.GAMES for level in COST_LIMITS_MS]
+
+
+def _cost(game: Game, level: str) -> Ratio:
+    """What a decision takes where there is something to decide."""
+    sharp.warm_up([game])
+    bot, limit = game.bots[level], COST_LIMITS_MS[level]
+    asked = list(islice(_decisions(game), TIMED[level]))
+    times = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        for view, chance in asked:
+            bot(view, chance)
+        times.append((time.process_time() - began) / len(asked) * 1000)
+    how = f"{len(asked)} decisions with a choice, processor time, {ROUNDS} times; peer: the limit"
+    return less_is_better(f"{game.game_type}_{level}_cost", times, [limit] * ROUNDS, "ms/decision", 1.0, how)
+
+
+def _decisions(game: Game) -> Iterator[tuple[View, bytes]]:
+    """What seats see who have a choice, in deals that steady bots play, without end."""
+    number = 0
+    while True:
+        chance = Chance(number.to_bytes(32, "big"))
+        state = game.start(_single_deal(game, number, chance.seed))
+        state = after_dealing(game, state, chance.shuffled("deal", 0, game.deck(SEATS)))
+        while state.turn != NO_SEAT:
+            view, words = game.view(state, state.turn), chance.bot_chance(state.turn, 0)
+            if view.legal & (view.legal - 1):
+                yield view, words
+            state = game.advance(state, game.bots["steady"](view, words))
+        number += 1
 
 
 def _judged(game: Game, level: str, peer: str, pairs: Sequence[Pair]) -> Ratio:
