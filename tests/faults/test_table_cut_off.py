@@ -237,6 +237,28 @@ async def test_game_that_another_host_claimed(database: Database, keys: KeyFiles
         await script.log.assert_sound()
 
 
+async def test_game_that_another_host_had_for_a_moment(
+    database: Database, keys: KeyFiles, other_host: OtherHost
+) -> None:
+    """This host takes it again without having missed it; who watched from before is told to come again."""
+    async with running(database, keys) as service, log_reader(database) as reader:
+        script = await four_at_a_table(service, reader)
+        async with PlayStream(service, SEAT_ACCOUNTS[0], str(script.log.game_id)) as stream:
+            assert await stream.read() is not None
+            epoch = await other_host.claim(script.log.game_id)
+            await other_host.die()
+            end = await stream.read_until(lambda message: message.HasField("closing"))
+            assert end.closing == table_pb2.Closing(reason="MOVED", resume_after_version=1)
+        async with asyncio.timeout(CALL_SECONDS):
+            while (await script.log.refresh()).version == 1:
+                await asyncio.sleep(0.05)
+        resumed = script.log.event(2)
+        assert isinstance(resumed, ClockResumed)
+        assert resumed.epoch == epoch + 1
+        await script.play_out()
+        await script.log.assert_sound()
+
+
 @pytest.mark.parametrize("is_alive", [True, False])
 async def test_game_whose_first_create_came_to_nothing(
     database: Database, keys: KeyFiles, other_host: OtherHost, is_alive: bool

@@ -163,6 +163,9 @@ class Host:
         known = self.games.get(game_id)
         if self._stopping or (known is not None and known.epoch >= epoch):
             return known
+        if known is not None:
+            # Another host had it for a while. Its watchers come again.
+            known.let_go()
         game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch)
         game.take_over()
         return game
@@ -256,7 +259,7 @@ class Host:
                 except Exception:
                     # The other games' clocks go on.
                     log.exception("a game's clock failed", game=str(game.game_id))
-                    game.fail()
+                    game.let_go()
 
     def _look_at_clock(self, game: RunningGame) -> None:
         table = game.table

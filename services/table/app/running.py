@@ -249,7 +249,8 @@ class RunningGame:
                 self._committed(flight)
                 self._go_on()
             except Exception:
-                self.fail()
+                # A fault of ours: this table stops.
+                self.let_go()
                 raise
         elif self.dropped:
             # Nothing hangs on the outcome any more: the next host reads the log.
@@ -397,8 +398,8 @@ class RunningGame:
         self._close_streams("DRAINING")
         self._drop()
 
-    def fail(self) -> None:
-        """A fault of ours: this table stops, its log stays."""
+    def let_go(self) -> None:
+        """Serve this game no more, because of a fault of ours or because it was taken anew; its log stays."""
         self._drop()
 
     def _end(self) -> None:
