@@ -302,6 +302,10 @@ class RunningGame:
     async def _think(self, question: BotQuestion, opened_version: int) -> None:
         try:
             move = await self._around.thinkers.decide(question)
+        except Exception:
+            # Nobody else would go on with this game here; its log stays for the next host.
+            self.let_go()
+            raise
         finally:
             self._thinking = False
         idle = self._in_flight is None and not self._recovering and not self.dropped

@@ -4,6 +4,7 @@ Old payloads must read for ever: fields are only added, and `SCHEMA` grows when 
 """
 
 from datetime import date
+from functools import cache
 from typing import Final, assert_never
 
 from levata.table.v1 import facts_pb2, log_pb2, play_pb2, table_pb2
@@ -32,10 +33,21 @@ SCHEMA: Final = 1
 
 def encode(commit: Commit) -> bytes:
     """The payload of a commit; its version is the row's own column."""
-    message = log_pb2.LogCommit(schema=SCHEMA, decided_at_us=commit.decided_at_us)
+    payload = log_pb2.LogCommit(schema=SCHEMA, decided_at_us=commit.decided_at_us).SerializeToString()
     for event in commit.events:
-        _write_event(message.events.add(), event)
+        # Encoded messages that are joined are one message with the fields of all.
+        payload += _moved_payload(event) if type(event) is Moved else _payload(event)
+    return payload
+
+
+def _payload(event: Event) -> bytes:
+    message = log_pb2.LogCommit()
+    _write_event(message.events.add(), event)
     return message.SerializeToString()
+
+
+# Nearly all commits are one of a few hundred moves.
+_moved_payload = cache(_payload)
 
 
 def decode(version: int, payload: bytes, game_id: bytes) -> Commit:
