@@ -13,7 +13,7 @@ from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import Caller, Role
 from chassis.errors import Refused
-from chassis.rpc import Access, Call, Server, validate
+from chassis.rpc import Access, Call, Server, checks_itself, validate
 from services.table.app import errors
 from services.table.app.running import Outcome, PlayerCommand, RunningGame
 from services.table.app.subscription import Subscription
@@ -22,6 +22,8 @@ from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, 
 from services.table.rpc import messages
 from services.table.rpc.messages import CommitMessages
 
+# As in the protos.
+_VERSION_MAX = 1_000_000
 _CANONICAL_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 _TABLE_ACCESS = {
     "Watch": Access.ANY,
@@ -96,8 +98,11 @@ class TableApi:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
+    @checks_itself
     async def act(self, request: table_pb2.ActRequest, call: Call) -> table_pb2.ActResponse:
-        command = _command(call.who, request.command_id, request.at_version, request)
+        if not _CANONICAL_UUID(request.game_id):
+            validate(request)
+        command = _command(call.who, request)
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
         def done(outcome: Outcome, _: bool) -> None:
@@ -175,7 +180,7 @@ class TableApi:
             subscription.push(answer.SerializeToString(), asyncio.get_running_loop().time())
 
         try:
-            command = _command(call.who, act.command_id, act.at_version, act)
+            command = _command(call.who, act)
         except Refused as refused:
             done(refused, False)
         else:
@@ -254,12 +259,11 @@ def _day(text: str) -> date | None:
         raise errors.refused("NO_SUCH_DAY", grpc.StatusCode.INVALID_ARGUMENT, "There is no such day.") from None
 
 
-def _command(
-    who: Caller, command_id: str, at_version: int, request: table_pb2.ActRequest | table_pb2.PlayMove
-) -> PlayerCommand:
+def _command(who: Caller, request: table_pb2.ActRequest | table_pb2.PlayMove) -> PlayerCommand:
     """A move as the game takes it. Checked by hand, being the hot path; where it fails, the proto's rules say why."""
     move = messages.move_code(request.move)
-    if move is None or not _CANONICAL_UUID(command_id):
+    command_id, at_version = request.command_id, request.at_version
+    if move is None or at_version > _VERSION_MAX or not _CANONICAL_UUID(command_id):
         validate(request)
         # The rules take other spellings of a UUID too.
         command_id = str(UUID(command_id))
