@@ -26,6 +26,10 @@ from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
 
+# The plan of an append is made once a connection, perhaps while the log is empty: then reading the whole log for a
+# predecessor looks cheap, and each append costs more than the one before until Postgres next counts the table's rows.
+_BY_KEY: Final = {"enable_seqscan": "off"}
+
 BATCH_ROWS_MAX: Final = 512
 # More than this waits only when Postgres is far behind; each game has one row under way, so it is some 20,000 games.
 WAITING_ROWS_MAX: Final = 20_000
@@ -165,8 +169,9 @@ class AppendStatements:
 
     def __init__(self, table: str, stream_column: str) -> None:
         _check_names(table, stream_column)
-        # The predecessor is demanded of every row but the first; rows that were beaten simply do not come back. The
-        # rows are sorted by the caller, so that two batches take their locks in the same order.
+        # The predecessor is demanded of every row but the first; rows that were beaten simply do not come back. Its
+        # chain is fetched as a value: `exists` behind an `or` may be answered from a hash of the whole log. The rows are
+        # sorted by the caller, so that two batches take their locks in the same order.
         insert = f"""
             insert into {table}
                 ({stream_column}, version, kinds, payload, chain, command_id, input_hash, recorded_at)
@@ -174,9 +179,8 @@ class AppendStatements:
             from unnest(
                 $1::uuid[], $2::int[], $3::int[], $4::bytea[], $5::bytea[], $6::bytea[], $7::uuid[], $8::bytea[]
             ) as r (stream, version, kinds, payload, previous_chain, chain, command_id, input_hash)
-            where r.version = 1 or exists (
-                select from {table} p
-                where p.{stream_column} = r.stream and p.version = r.version - 1 and p.chain = r.previous_chain
+            where r.version = 1 or r.previous_chain = (
+                select p.chain from {table} p where p.{stream_column} = r.stream and p.version = r.version - 1
             )
             on conflict do nothing
             returning {stream_column} as stream"""
@@ -539,5 +543,5 @@ async def _connect(dsn: str) -> Connection:
         timeout=CONNECT_SECONDS,
         # The server's timeout comes first; this one is for a server that does not answer at all.
         command_timeout=STATEMENT_SECONDS + CONNECT_SECONDS,
-        server_settings=session_settings("levata log writer"),
+        server_settings={**session_settings("levata log writer"), **_BY_KEY},
     )
