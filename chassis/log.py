@@ -170,7 +170,7 @@ class AppendStatements:
     def __init__(self, table: str, stream_column: str) -> None:
         _check_names(table, stream_column)
         # The predecessor is demanded of every row but the first; rows that were beaten simply do not come back. Its
-        # chain is fetched as a value: `exists` behind an `or` may be answered from a hash of the whole log. The rows are
+        # chain is fetched as a value: `exists` behind an `or` may be answered from a hash of the whole log. Rows are
         # sorted by the caller, so that two batches take their locks in the same order.
         insert = f"""
             insert into {table}
