@@ -259,3 +259,29 @@ async def test_reads_and_appends_touch_one_partition(module_database: Database) 
 
 def test_a_chain_starts_from_the_stream() -> None:
     assert chain_start(UUID(int=1)) != chain_start(UUID(int=2))
+
+
+async def test_an_append_never_reads_the_whole_log(database: Database) -> None:
+    """Its plan is made while the log is empty and reading all of it looks cheap: docs/decisions/log-predecessor.md."""
+    async with GroupWriter(database.dsn("table")) as writer:
+        streams = [Stream() for _ in range(20)]
+        for _ in range(20):
+            rows = [stream.next() for stream in streams]
+            assert set(await asyncio.gather(*map(writer.append, rows))) == {AppendResult.COMMITTED}
+            for stream, row in zip(streams, rows, strict=True):
+                stream.follow(row)
+    # The writer's backend has reported what it did when it is gone.
+    connection = await asyncpg.connect(database.admin_dsn)
+    try:
+        while await connection.fetchval(
+            "select count(*) from pg_stat_activity where application_name = 'levata log writer'"
+            " and datname = current_database()"
+        ):
+            await asyncio.sleep(0.05)
+        scans = await connection.fetch(
+            "select relname, seq_scan from pg_stat_user_tables where relname like 'game_log_%' and n_tup_ins > 0"
+        )
+    finally:
+        await connection.close()
+    assert scans
+    assert all(row["seq_scan"] == 0 for row in scans), scans
