@@ -89,9 +89,11 @@ def show(bench: str, ratios: Sequence[Ratio]) -> None:
 
 
 def as_markdown(bench: str, ratios: Sequence[Ratio]) -> str:
-    """A section of RESULTS.md."""
+    """A section of RESULTS.md; each names what it was measured on, because a run of all takes half an hour."""
     lines = [
         f"## {bench}",
+        "",
+        ", ".join(f"{key} {value}" for key, value in conditions().items()),
         "",
         "| what | ours | peer | unit | ratio | floor | conditions |",
         "|---|---|---|---|---|---|---|",

@@ -8,6 +8,10 @@ import typer
 from bench import report
 
 BENCHES = ("rules", "bots", "table")
+RESULTS_HEADING = """# Results
+
+As `./levata bench all` writes them. Machines differ and are noisy: compare ratios (more is better), not figures.
+"""
 
 
 def main(
@@ -23,5 +27,4 @@ def main(
         print(report.as_json(bench, ratios)) if json else report.show(bench, ratios)
         sections.append(report.as_markdown(bench, ratios))
     if name == "all":
-        heading = "\n".join(f"- {key}: {value}" for key, value in report.conditions().items())
-        (report.ROOT / "bench" / "RESULTS.md").write_text("\n".join(["# Results", "", heading, "", *sections]))
+        (report.ROOT / "bench" / "RESULTS.md").write_text("\n".join([RESULTS_HEADING, *sections]))
