@@ -18,6 +18,7 @@ from chassis.clock import Clock
 from chassis.errors import Refused
 
 ACCOUNT = "0199bbbb-0000-7000-8000-000000000000"
+SESSION = "0199cccc-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
@@ -58,6 +59,11 @@ def test_a_players_token_names_the_player(signer: Signer, verifier: Verifier) ->
     assert caller == Caller(ACCOUNT, Role.PLAYER, True, caller.expires_at)
     assert 0 < caller.expires_at - time.time() <= 60
     assert not verifier.verify(signer.player_token(ACCOUNT, False, 60)).guest
+
+
+def test_a_players_token_may_name_a_session(signer: Signer, verifier: Verifier) -> None:
+    assert verifier.verify(signer.player_token(ACCOUNT, False, 60, SESSION)).session == SESSION
+    assert verifier.verify(signer.player_token(ACCOUNT, False, 60)).session == ""
 
 
 def test_a_services_token_names_the_service(signer: Signer, verifier: Verifier) -> None:
@@ -121,6 +127,10 @@ def test_good_claims_are_good(keys: KeyFiles, verifier: Verifier) -> None:
         {"sub": "levata"},
         {"role": None},
         {"role": "operator"},
+        {"sid": SESSION.upper()},
+        {"sid": "levata"},
+        {"sid": 7},
+        {"sid": []},
         {"exp": None},
         {"exp": "never"},
         {"exp": 1e10},
