@@ -6,7 +6,7 @@ from uuid import UUID
 from rules import registry
 from rules.cards import members
 from rules.chance import Chance, game_seed
-from rules.game import Rejection
+from rules.game import Rejection, Seat
 from services.table import domain
 from services.table.domain import Clock, Decider, Mode, Occupant, Secret, Step, Table
 
@@ -44,18 +44,30 @@ def opened(game_type: str, variant: str, seats: int, seed: bytes) -> Step:
 
 
 def play_on(table: Table, chance: random.Random) -> Step:
-    """One random step: mostly a move of whoever's turn it is, now and then one by the clock or of the host."""
+    """One random step: mostly a move of whoever's turn it is, now and then the clock, the host or somebody's seat."""
     now_us = table.opened_at_us + chance.randrange(30_000_000)
     choice = chance.random()
+    step: Step | Rejection | domain.SeatRejection
     if choice < 0.02:
         step = domain.resume_clock(table, chance.randrange(1, 9), "there", now_us)
     elif choice < 0.04 and any(table.away):
         step = domain.return_to_seat(table, table.away.index(True), now_us)
+    elif choice < 0.05 and (people := _there(table)):
+        step = domain.go_away(table, chance.sample(people, chance.randint(1, len(people))), now_us)
+    elif choice < 0.055 and table.created.mode not in domain.UNTIMED and (people := _there(table)):
+        step = domain.leave(table, chance.choice(people), now_us)
+    elif choice < 0.065 and (vacated := list(filter(table.is_vacated, range(len(table.occupants))))):
+        step = domain.take_seat(table, chance.choice(vacated), str(UUID(int=100 + table.version)), False, now_us)
     elif table.server_decides or choice < 0.1:
         decider = Decider.BOT if table.server_decides else Decider.CLOCK
         step = domain.move(table, table.turn, table.bot_move(), decider, now_us)
     else:
         move = chance.choice(list(members(table.legal)))
         step = domain.move(table, table.turn, move, Decider.PERSON, now_us)
-    assert not isinstance(step, Rejection)
+    assert isinstance(step, Step), step
     return step
+
+
+def _there(table: Table) -> list[Seat]:
+    """Persons' seats whose person is not away."""
+    return [seat for seat, each in enumerate(table.occupants) if each.account and not table.away[seat]]

@@ -1,14 +1,15 @@
 """A table as a pure value: who sits where, the game being played, its clocks and whose deals were whose.
 
-`open_table`, `move`, `resume_clock`, `return_to_seat` and `leave_to_bot` decide: they answer with a `Step`, the commit
-that a command causes and the table after it, or with the reason to refuse. `apply` folds a commit from the log; a live
-table and a folded one are equal at every version. Nothing here knows a clock, a database or a message format.
+`open_table`, `move`, `resume_clock`, `go_away`, `return_to_seat`, `leave` and `take_seat` decide: they answer with a
+`Step`, the commit that a command causes and the table after it, or with the reason to refuse. `apply` folds a commit
+from the log; a live table and a folded one are equal at every version. Nothing here knows a clock, a database or a
+message format.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from enum import IntEnum, IntFlag
+from enum import IntEnum, IntFlag, StrEnum
 from typing import Any, Final, TypeVar, assert_never
 
 from rules import game as g
@@ -48,6 +49,19 @@ class Decider(IntEnum):
     PERSON = 1
     CLOCK = 2
     BOT = 3
+
+
+class SeatRejection(StrEnum):
+    """Why a seat is not left or taken; the value is the stable reason that clients see."""
+
+    # Solo and daily games wait for their player.
+    GAME_WAITS = "GAME_WAITS"
+    SEATS_NOT_OPEN = "SEATS_NOT_OPEN"
+    NO_SUCH_SEAT = "NO_SUCH_SEAT"
+    ALREADY_SEATED = "ALREADY_SEATED"
+    SEAT_TAKEN = "SEAT_TAKEN"
+    SEAT_NOT_VACATED = "SEAT_NOT_VACATED"
+    OTHER_SEAT_LEFT = "OTHER_SEAT_LEFT"
 
 
 class Kind(IntFlag):
@@ -240,7 +254,7 @@ class Table:
     legal: Moves
     occupants: tuple[Occupant, ...]
     away: tuple[bool, ...]
-    # Clock expiries in a row, by seat.
+    # Clock expiries in a row, by seat; what a bot decides in the person's place neither adds nor ends any.
     expiries: tuple[int, ...]
     # The version at which the open decision opened, and since when its clock runs.
     opened_version: int
@@ -302,6 +316,21 @@ class Table:
             if occupant.account == account:
                 return seat
         return None
+
+    def seat_left_by(self, account: str) -> Seat | None:
+        """The seat that this account gave up; a person holds one seat of a game at most, then as later."""
+        for seat, accounts in enumerate(self.left):
+            if account in accounts:
+                return seat
+        return None
+
+    def is_vacated(self, seat: Seat) -> bool:
+        """Whether a bot keeps this seat until a person takes it: somebody left it, at a friendly table."""
+        return self.created.mode is Mode.FRIENDLY and bool(self.left[seat]) and not self.occupants[seat].account
+
+    def is_away_until_acting(self, seat: Seat) -> bool:
+        """Whether the person let the clock run out too often: being connected does not bring them back."""
+        return self.away[seat] and self.expiries[seat] >= EXPIRIES_UNTIL_AWAY
 
     def bot_question(self) -> "BotQuestion":
         """What the bot of the seat whose turn it is has to decide."""
@@ -423,22 +452,52 @@ def resume_clock(table: Table, epoch: int, host: str, now_us: int) -> Step | Rej
     """The open decision's clock starts afresh under this host."""
     if table.over:
         return Rejection.GAME_FINISHED
-    return _single(table, ClockResumed(epoch, host), now_us)
+    return _changed(table, [ClockResumed(epoch, host)], now_us)
+
+
+def go_away(table: Table, seats: Sequence[Seat], now_us: int) -> Step | Rejection:
+    """From now on a bot answers for the persons in these seats."""
+    if table.over:
+        return Rejection.GAME_FINISHED
+    return _changed(table, [SeatChanged(seat, table.occupants[seat], away=True) for seat in seats], now_us)
 
 
 def return_to_seat(table: Table, seat: Seat, now_us: int) -> Step | Rejection:
     """A person who was away decides again from the next decision on."""
     if table.over:
         return Rejection.GAME_FINISHED
-    return _single(table, SeatChanged(seat, table.occupants[seat], away=False), now_us)
+    return _changed(table, [SeatChanged(seat, table.occupants[seat], away=False)], now_us)
 
 
-def leave_to_bot(table: Table, now_us: int) -> Step | Rejection:
-    """From now on a bot answers for the person whose turn it is."""
+def leave(table: Table, seat: Seat, now_us: int) -> Step | Rejection | SeatRejection:
+    """The person gives the seat up: to a bot, at a friendly table until somebody takes it."""
     if table.over:
         return Rejection.GAME_FINISHED
-    seat = table.turn
-    return _single(table, SeatChanged(seat, table.occupants[seat], away=True), now_us)
+    if table.created.mode in UNTIMED:
+        return SeatRejection.GAME_WAITS
+    return _changed(table, [SeatChanged(seat, Occupant(bot_level=DEFAULT_BOT), away=False)], now_us)
+
+
+def take_seat(table: Table, seat: Seat, account: str, guest: bool, now_us: int) -> Step | Rejection | SeatRejection:
+    """A person takes a vacated seat and plays on from there.
+
+    Who gave up a seat may come back to that one only: nobody ever sees two hands of a game.
+    """
+    if table.over:
+        return Rejection.GAME_FINISHED
+    if table.created.mode is not Mode.FRIENDLY:
+        return SeatRejection.SEATS_NOT_OPEN
+    if seat >= len(table.occupants):
+        return SeatRejection.NO_SUCH_SEAT
+    if table.seat_of(account) is not None:
+        return SeatRejection.ALREADY_SEATED
+    if table.occupants[seat].account:
+        return SeatRejection.SEAT_TAKEN
+    if not table.is_vacated(seat):
+        return SeatRejection.SEAT_NOT_VACATED
+    if table.seat_left_by(account) not in (None, seat):
+        return SeatRejection.OTHER_SEAT_LEFT
+    return _changed(table, [SeatChanged(seat, Occupant(account, guest), away=False)], now_us)
 
 
 def cancellation(game_id: bytes, reason: str, now_us: int) -> Commit:
@@ -549,10 +608,11 @@ def _own_flags(table: Table) -> tuple[bool, ...]:
     )
 
 
-def _single(table: Table, event: Event, now_us: int) -> Step:
+def _changed(table: Table, changes: Sequence[Event], now_us: int) -> Step:
     after = table.copy()
     events: list[Event] = []
-    _record(after, events, event)
+    for change in changes:
+        _record(after, events, change)
     return _step(after, events, table.version, now_us)
 
 
@@ -578,6 +638,9 @@ def _close_commit(table: Table, commit: Commit) -> None:
             break
         if kind is ClockResumed and table.created.mode not in UNTIMED:
             table.opened_at_us = commit.decided_at_us
+        elif type(event) is SeatChanged and event.seat == table.play.turn and not event.away:
+            # Whoever comes to a decision that is open has the whole time for it.
+            table.opened_at_us = commit.decided_at_us
     over = table.over
     table.turn = NO_SEAT if over else table.play.turn
     table.legal = 0 if over else table.game.legal_moves(table.play)
@@ -589,9 +652,10 @@ def _evolve(table: Table, event: Event) -> None:
             table.involvement = _replaced(
                 table.involvement, seat, _involved(table.involvement[seat], table.legal, chosen, decider)
             )
-            expiries = table.expiries[seat] + 1 if decider is Decider.CLOCK else 0
-            if expiries != table.expiries[seat]:
-                table.expiries = _replaced(table.expiries, seat, expiries)
+            if decider is Decider.CLOCK:
+                table.expiries = _replaced(table.expiries, seat, table.expiries[seat] + 1)
+            elif decider is Decider.PERSON and table.expiries[seat]:
+                table.expiries = _replaced(table.expiries, seat, 0)
             table.play = table.game.evolve(table.play, g.MOVED[seat][chosen])
         case Dealt():
             table.involvement = (Involvement(),) * len(table.occupants)
@@ -605,7 +669,7 @@ def _evolve(table: Table, event: Event) -> None:
         case SeatChanged(seat, occupant, away):
             if table.occupants[seat] != occupant:
                 leaver = table.occupants[seat].account
-                if leaver:
+                if leaver and leaver not in table.left[seat]:
                     table.left = _replaced(table.left, seat, (*table.left[seat], leaver))
                 # Who takes a seat over starts with no own deals, and what came to the seat before was not theirs.
                 table.own = tuple(_replaced(flags, seat, False) for flags in table.own)
@@ -613,7 +677,8 @@ def _evolve(table: Table, event: Event) -> None:
                 table.involvement = _replaced(table.involvement, seat, Involvement(came.calls, 0, came.choices, 0))
                 table.occupants = _replaced(table.occupants, seat, occupant)
             table.away = _replaced(table.away, seat, away)
-            table.expiries = _replaced(table.expiries, seat, 0)
+            if not away:
+                table.expiries = _replaced(table.expiries, seat, 0)
         case ClockResumed():
             pass
         case Cancelled():

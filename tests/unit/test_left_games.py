@@ -97,7 +97,7 @@ def test_the_bot_plays_it_out_and_it_pays_nothing(mode: Mode, played_first: int)
         if table.play.deal == 18:
             break
         table = person_played(table, now_us)
-    left = taken(domain.leave_to_bot(table, now_us))
+    left = taken(domain.go_away(table, [table.turn], now_us))
     assert left.away == (True, False, False, False)
     assert left.abandoned_at_us == 0
     over = bots_played(left, now_us)
@@ -107,7 +107,7 @@ def test_the_bot_plays_it_out_and_it_pays_nothing(mode: Mode, played_first: int)
     assert not result.eligible
     # All but the last deal were the person's own: it is the leaving that costs.
     assert result.own_deals == (18 if played_first else 0)
-    assert domain.leave_to_bot(over, now_us) is Rejection.GAME_FINISHED
+    assert domain.go_away(over, [0], now_us) is Rejection.GAME_FINISHED
 
 
 def test_played_to_its_end_it_counts() -> None:
@@ -119,7 +119,7 @@ def test_played_to_its_end_it_counts() -> None:
 
 
 def test_who_comes_back_in_time_plays_on() -> None:
-    table = taken(domain.leave_to_bot(opened(Mode.SOLO), us(OPENED)))
+    table = taken(domain.go_away(opened(Mode.SOLO), [0], us(OPENED)))
     table = taken(domain.move(table, table.turn, table.bot_move(), Decider.PERSON, us(OPENED)))
     assert table.away == (False,) * 4
 
@@ -128,7 +128,7 @@ def test_a_daily_is_disclosed_when_its_day_has_ended() -> None:
     table = opened(Mode.DAILY)
     end = us(datetime(2026, 12, 1, tzinfo=UTC))
     assert not table.is_disclosed(end)
-    over = bots_played(taken(domain.leave_to_bot(table, us(OPENED))), us(OPENED))
+    over = bots_played(taken(domain.go_away(table, [0], us(OPENED))), us(OPENED))
     assert not over.is_disclosed(end - 1)
     assert over.is_disclosed(end)
 

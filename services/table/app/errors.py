@@ -1,11 +1,14 @@
 """The table service's refusals, each with its stable reason (docs/errors.md)."""
 
+from typing import Final
+
 import grpc
 
 from chassis.errors import Refused
 from rules.game import Rejection
+from services.table.domain import SeatRejection
 
-_MESSAGES: dict[Rejection, str] = {
+_MESSAGES: dict[Rejection | SeatRejection, str] = {
     Rejection.GAME_FINISHED: "The game is over.",
     Rejection.WRONG_PHASE: "The deal is not waiting for a move of this kind.",
     Rejection.NOT_YOUR_TURN: "It is another seat's turn.",
@@ -20,7 +23,22 @@ _MESSAGES: dict[Rejection, str] = {
     Rejection.SUIT_TURNED_DOWN: "The suit that was turned down may not be named.",
     Rejection.UNKNOWN_VARIANT: "The game has no such variant.",
     Rejection.SEATS_NOT_ALLOWED: "The variant is not played with so many seats.",
+    SeatRejection.GAME_WAITS: "Solo and daily games are not left: they wait for you.",
+    SeatRejection.SEATS_NOT_OPEN: "Seats are taken at friendly tables only.",
+    SeatRejection.NO_SUCH_SEAT: "The game has no such seat.",
+    SeatRejection.ALREADY_SEATED: "You hold a seat in this game.",
+    SeatRejection.SEAT_TAKEN: "A person holds this seat.",
+    SeatRejection.SEAT_NOT_VACATED: "Nobody left this seat: it is a bot's.",
+    SeatRejection.OTHER_SEAT_LEFT: "You left another seat of this game, and may come back to that one only.",
 }
+_INVALID: Final = frozenset(
+    {
+        Rejection.UNKNOWN_VARIANT,
+        Rejection.SEATS_NOT_ALLOWED,
+        Rejection.BID_OUT_OF_RANGE,
+        SeatRejection.NO_SUCH_SEAT,
+    }
+)
 
 
 def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -> Refused:
@@ -28,11 +46,9 @@ def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -
     return Refused(reason, code, message, metadata)
 
 
-def rejected(rejection: Rejection) -> Refused:
-    """The engines' rejection as the API gives it."""
-    code = grpc.StatusCode.FAILED_PRECONDITION
-    if rejection in (Rejection.UNKNOWN_VARIANT, Rejection.SEATS_NOT_ALLOWED, Rejection.BID_OUT_OF_RANGE):
-        code = grpc.StatusCode.INVALID_ARGUMENT
+def rejected(rejection: Rejection | SeatRejection) -> Refused:
+    """The engines' or the table's rejection as the API gives it."""
+    code = grpc.StatusCode.INVALID_ARGUMENT if rejection in _INVALID else grpc.StatusCode.FAILED_PRECONDITION
     return Refused(rejection.value, code, _MESSAGES[rejection])
 
 

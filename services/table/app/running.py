@@ -180,7 +180,7 @@ class RunningGame:
     def leave_to_bot(self) -> None:
         """Whose turn it is has left a game without a clock for too long: a bot plays it out."""
         if self.table.turn != NO_SEAT:
-            self._server_step(domain.leave_to_bot(self.table, self._now_us()))
+            self._server_step(domain.go_away(self.table, [self.table.turn], self._now_us()))
 
     def _handle(self, waiting: _Waiting) -> None:
         command = waiting.command

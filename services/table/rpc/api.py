@@ -18,7 +18,7 @@ from services.table.app import errors
 from services.table.app.running import Outcome, PlayerCommand, RunningGame
 from services.table.app.subscription import Subscription
 from services.table.app.tables import LIST_PAGE, NewGame, Summary, Tables, not_shown_yet
-from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, Table, Viewer
+from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, SeatRejection, Table, Viewer
 from services.table.rpc import messages
 from services.table.rpc.messages import CommitMessages
 
@@ -283,7 +283,7 @@ def _viewer(table: Table, who: Caller, disclosed: bool) -> Viewer:
 
 def _replay_viewer(table: Table, who: Caller, seat: int | None, disclosed: bool) -> Viewer:
     if seat is not None and seat >= len(table.occupants):
-        raise errors.refused("NO_SUCH_SEAT", grpc.StatusCode.INVALID_ARGUMENT, "The game has no such seat.")
+        raise errors.rejected(SeatRejection.NO_SUCH_SEAT)
     if disclosed:
         return OPEN if seat is None else seat
     own = table.seat_of(who.subject)

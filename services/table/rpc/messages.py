@@ -249,7 +249,7 @@ class CommitMessages:
                 target.deal_scored.totals.extend(after.play.totals)
             case SeatChanged(seat, occupant, away):
                 target.seat_changed.seat = seat
-                target.seat_changed.info.CopyFrom(seat_info(occupant, away))
+                target.seat_changed.info.CopyFrom(seat_info(occupant, away, after.is_vacated(seat)))
             case ClockResumed():
                 target.clock_resumed.SetInParent()
             case Finished(standings, totals, _):
@@ -295,8 +295,8 @@ def snapshot(table: Table, viewer: Viewer) -> bytes:
         mode=table_pb2.Mode.ValueType(created.mode.value),
         commitment=created.commitment,
     )
-    for occupant, away in zip(table.occupants, table.away, strict=True):
-        message.seats.append(seat_info(occupant, away))
+    for seat, (occupant, away) in enumerate(zip(table.occupants, table.away, strict=True)):
+        message.seats.append(seat_info(occupant, away, table.is_vacated(seat)))
     _write_view(message.view, table.game.view(table.play, viewer if viewer >= 0 else None))
     body = b""
     if table.turn != NO_SEAT:
@@ -326,9 +326,15 @@ def game_id_text(game_id: bytes) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def seat_info(occupant: Occupant, away: bool) -> play_pb2.SeatInfo:
+def seat_info(occupant: Occupant, away: bool = False, vacated: bool = False) -> play_pb2.SeatInfo:
     """Who is in a seat."""
-    return play_pb2.SeatInfo(account_id=occupant.account, guest=occupant.guest, bot_level=occupant.bot_level, away=away)
+    return play_pb2.SeatInfo(
+        account_id=occupant.account,
+        guest=occupant.guest,
+        bot_level=occupant.bot_level,
+        away=away,
+        vacated=vacated,
+    )
 
 
 def _own_decision(table: Table) -> bytes:
@@ -359,7 +365,7 @@ def _write_created(message: table_pb2.Created, created: Created) -> None:
     message.variant = created.setup.variant
     message.mode = table_pb2.Mode.ValueType(created.mode.value)
     for occupant in created.seats:
-        message.seats.append(seat_info(occupant, away=False))
+        message.seats.append(seat_info(occupant))
     message.rules_version = created.rules_version
     message.bot_version = created.bot_version
     message.commitment = created.commitment
