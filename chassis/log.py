@@ -133,6 +133,10 @@ class LogReader:
             cross join lateral (
                 select version from {table} where {stream_column} = s.stream order by version desc limit 1
             ) as h"""
+        self._of_kinds = f"""
+            select {stream_column}, version, kinds, payload, chain, command_id, input_hash,
+                   (extract(epoch from recorded_at) * 1000000)::bigint as recorded_at_us
+            from {table} where {stream_column} = any($1) and kinds & %d <> 0 order by {stream_column}, version"""
 
     async def read(self, stream: UUID, after_version: int = 0, limit: int | None = None) -> list[Row]:
         """Rows after a version, oldest first; without a limit all of them."""
@@ -151,6 +155,14 @@ class LogReader:
     async def versions(self, streams: Sequence[UUID]) -> dict[UUID, int]:
         """The newest versions of many streams in one query; a stream without rows is left out."""
         return {record["stream"]: record["version"] for record in await self._pool.fetch(self._versions, streams)}
+
+    async def read_kinds(self, streams: Sequence[UUID], kinds: int) -> dict[UUID, list[Row]]:
+        """Of many streams the rows in which any of these kinds is, oldest first; a stream without any is left out."""
+        found: dict[UUID, list[Row]] = {}
+        # The kinds are in the statement itself: only so can an index of just such rows serve it.
+        for stream, *row in await self._pool.fetch(self._of_kinds % kinds, streams):
+            found.setdefault(stream, []).append(Row(*row))
+        return found
 
 
 def _row(record: asyncpg.Record) -> Row:

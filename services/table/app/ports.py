@@ -91,6 +91,14 @@ class GameLog(Protocol):
         """What the first commit is: the game's creation or its cancellation."""
         ...
 
+    async def read_kinds(self, game_ids: Sequence[UUID], kinds: Kind) -> dict[UUID, Sequence[Commit]]:
+        """Of many games the commits in which any of these kinds is, oldest first; a game without any is left out."""
+        ...
+
+    async def versions(self, game_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """The newest versions of many games."""
+        ...
+
     async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
         """The command of this key."""
         ...

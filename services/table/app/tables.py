@@ -15,12 +15,13 @@ from rules.chance import Chance, commitment
 from rules.game import Game, Rejection
 from rules.values import value
 from services.table import domain
-from services.table.app import errors
+from services.table.app import errors, listing
 from services.table.app.host import Host
+from services.table.app.listing import Summary
 from services.table.app.ports import CommandName, GameLog, Loaded, PreparedGame, Store
 from services.table.app.running import Done, Outcome, PlayerCommand, RunningGame, late_answer
 from services.table.app.subscription import Subscription
-from services.table.domain import DEFAULT_BOT, Clock, Created, Finished, Kind, Mode, Occupant, Secret, Table
+from services.table.domain import DEFAULT_BOT, Clock, Created, Kind, Mode, Occupant, Secret, Table
 
 LIST_PAGE: Final = 50
 REPLAY_PAGE: Final = 200
@@ -45,16 +46,6 @@ class Replayed(NamedTuple):
     commit: domain.Commit
     after: Table
     chain: bytes
-
-
-class Summary(NamedTuple):
-    """A line about a game."""
-
-    game_id: UUID
-    created: Created
-    created_at_us: int
-    version: int
-    finished: Finished | None
 
 
 class Daily(NamedTuple):
@@ -256,21 +247,17 @@ class Tables:
     async def list_games(
         self, account: UUID, before: UUID | None, running_only: bool, limit: int
     ) -> tuple[Sequence[Summary], UUID | None]:
-        """A page of an account's games, newest first, and its last id; None instead on the last page."""
-        games = await self._store.games_of(account, before, running_only, limit)
-        summaries = [await self._summary(game_id) for game_id in games]
-        # A create that was refused, because the game was there with other seats, leaves its accounts with the game.
-        own = [game for game in summaries if any(seat.account == str(account) for seat in game.created.seats)]
-        return own, games[-1] if len(games) == limit else None
+        """A page of the games in which an account holds or held a seat, newest first, and its last id.
 
-    async def _summary(self, game_id: UUID) -> Summary:
-        first, last = await self._log.read(game_id, 0, 1), await self._log.head(game_id)
-        assert first and last is not None
-        opening = first[0].commit
-        created = opening.events[0]
-        assert isinstance(created, Created)
-        finished = next((event for event in last.commit.events if isinstance(event, Finished)), None)
-        return Summary(game_id, created, opening.decided_at_us, last.commit.version, finished)
+        None instead of the id on the last page.
+        """
+        game_ids = await self._store.games_of(account, before, running_only, limit)
+        telling = await self._log.read_kinds(game_ids, listing.TELLING)
+        versions = await self._log.versions(game_ids)
+        summaries = [listing.summary(game_id, versions[game_id], telling[game_id]) for game_id in game_ids]
+        # Who was refused, a seat or a game with other seats, is noted with the game all the same.
+        seated = [summary for summary in summaries if summary.has_seated(str(account))]
+        return seated, game_ids[-1] if len(game_ids) == limit else None
 
 
 def _known_game(game_type: str) -> Game:

@@ -15,9 +15,10 @@ from chassis.auth import Caller, Role
 from chassis.errors import Refused
 from chassis.rpc import Access, Call, Server, checks_itself, validate
 from services.table.app import errors
+from services.table.app.listing import Summary
 from services.table.app.running import Outcome, PlayerCommand, RunningGame
 from services.table.app.subscription import Subscription
-from services.table.app.tables import LIST_PAGE, NewGame, Summary, Tables, not_shown_yet
+from services.table.app.tables import LIST_PAGE, NewGame, Tables, not_shown_yet
 from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, SeatRejection, Table, Viewer
 from services.table.rpc import messages
 from services.table.rpc.messages import CommitMessages
@@ -247,7 +248,7 @@ class TableApi:
         limit = request.page_size or LIST_PAGE
         summaries, last = await self._tables.list_games(UUID(call.who.subject), before, request.running_only, limit)
         return table_pb2.ListResponse(
-            games=[_summary_message(summary) for summary in summaries],
+            games=[_summary_message(summary, call.who.subject) for summary in summaries],
             next_page_token="" if last is None else str(last),
         )
 
@@ -292,17 +293,21 @@ def _replay_viewer(table: Table, who: Caller, seat: int | None, disclosed: bool)
     return own
 
 
-def _summary_message(summary: Summary) -> table_pb2.GameSummary:
+def _summary_message(summary: Summary, account: str) -> table_pb2.GameSummary:
     created = summary.created
     message = table_pb2.GameSummary(
         game_id=str(summary.game_id),
         game_type=created.game_type,
         variant=created.setup.variant,
         mode=table_pb2.Mode.ValueType(created.mode.value),
-        seats=[messages.seat_info(occupant, away=False) for occupant in created.seats],
+        seats=[
+            messages.seat_info(seating.occupant, seating.away, summary.is_vacated(seat))
+            for seat, seating in enumerate(summary.seats)
+        ],
         version=summary.version,
         finished=summary.finished is not None,
         created_at_ms=summary.created_at_us // 1000,
+        left=not summary.is_seated(account),
     )
     if summary.finished is not None:
         message.standings.extend(summary.finished.standings)

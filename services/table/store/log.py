@@ -58,6 +58,17 @@ class GameLog:
             rows = await self._reader.read(game_id, 0, 1)
         return _applied(rows[0]) if rows else None
 
+    async def read_kinds(self, game_ids: Sequence[UUID], kinds: Kind) -> dict[UUID, Sequence[Commit]]:
+        """Of many games the commits in which any of these kinds is, oldest first; a game without any is left out."""
+        with refusing_while_away():
+            games = await self._reader.read_kinds(game_ids, int(kinds))
+        return {game_id: [_logged(game_id, row).commit for row in rows] for game_id, rows in games.items()}
+
+    async def versions(self, game_ids: Sequence[UUID]) -> dict[UUID, int]:
+        """The newest versions of many games."""
+        with refusing_while_away():
+            return await self._reader.versions(game_ids)
+
     async def applied(self, game_id: UUID, key: UUID) -> Applied | None:
         """The command of this key."""
         with refusing_while_away():
