@@ -24,7 +24,7 @@ class _CodeWords(NamedTuple):
     intro: str
     valid_for: str
     valid_for_one: str
-    keep_secret: str
+    tell_nobody: str
     not_asked_for: str
 
 
@@ -34,7 +34,7 @@ _CODE_WORDS: Final = {
         intro="Your code to sign in to Levata:",
         valid_for="It is valid for {minutes} minutes and can be used once.",
         valid_for_one="It is valid for one more minute and can be used once.",
-        keep_secret="Give it to nobody: we never ask for it by phone or mail.",
+        tell_nobody="Give it to nobody: we never ask for it by phone or mail.",
         not_asked_for="If you did not ask for a code, you need not do anything.",
     ),
     "hi": _CodeWords(
@@ -42,7 +42,7 @@ _CODE_WORDS: Final = {
         intro="Levata में साइन इन करने के लिए आपका कोड:",
         valid_for="यह {minutes} मिनट तक मान्य है और केवल एक बार इस्तेमाल हो सकता है।",
         valid_for_one="यह एक मिनट और मान्य है और केवल एक बार इस्तेमाल हो सकता है।",
-        keep_secret="यह कोड किसी को न बताएँ: हम इसे फ़ोन या ईमेल पर कभी नहीं पूछते।",
+        tell_nobody="यह कोड किसी को न बताएँ: हम इसे फ़ोन या ईमेल पर कभी नहीं पूछते।",
         not_asked_for="अगर आपने कोड नहीं माँगा था, तो आपको कुछ करने की ज़रूरत नहीं है।",
     ),
 }
@@ -55,7 +55,7 @@ _HTML: Final = """\
 <p>{intro}</p>
 <p style="font-size: 32px; font-weight: bold; letter-spacing: 4px">{code}</p>
 <p>{valid_for}</p>
-<p>{keep_secret}</p>
+<p>{tell_nobody}</p>
 <p>{not_asked_for}</p>
 </body>
 </html>
@@ -70,14 +70,14 @@ def code_letter(code: str, seconds_left: float, language: str) -> Letter:
     minutes = max(1, round(seconds_left / 60))
     valid_for = words.valid_for_one if minutes == 1 else words.valid_for.format(minutes=minutes)
     subject = words.subject.format(code=code)
-    text = "\n\n".join((words.intro, f"    {code}", valid_for, words.keep_secret, words.not_asked_for)) + "\n"
+    text = "\n\n".join((words.intro, f"    {code}", valid_for, words.tell_nobody, words.not_asked_for)) + "\n"
     html = _HTML.format(
         language=language,
         subject=escape(subject),
         intro=escape(words.intro),
         code=escape(code),
         valid_for=escape(valid_for),
-        keep_secret=escape(words.keep_secret),
+        tell_nobody=escape(words.tell_nobody),
         not_asked_for=escape(words.not_asked_for),
     )
     return Letter(language, subject, text, html)

@@ -12,27 +12,33 @@ from chassis.database import Pool
 # Given-up mails are kept for so long, without their address, for the operator to see.
 KEPT_DAYS: Final = 7
 
-_CLAIM: Final = """
+# A code that was used, or that another one has replaced, is in nobody's mind any more.
+_WANTED: Final = "exists (select from sign_in_code c where c.code_id = m.code_id and c.spent_by is null)"
+
+_CLAIM: Final = f"""
     update mail_outbox set next_at = levata_now() + $1 * interval '1 second', attempts = attempts + 1
-    where mail_id = (
-        select mail_id from mail_outbox
-        where given_up is null and next_at <= levata_now() and expires_at > levata_now()
+    where id = (
+        select id from mail_outbox m
+        where given_up is null and next_at <= levata_now() and expires_at > levata_now() and {_WANTED}
         order by next_at limit 1
         for update skip locked
     )
-    returning mail_id, kind, address, language, code_id,
+    returning id, address, language, code_id,
               extract(epoch from expires_at - levata_now())::float8 as seconds_left, attempts"""
-_SENT: Final = "delete from mail_outbox where mail_id = $1"
+_SENT: Final = "delete from mail_outbox where id = $1"
 # Only by who has the lease still: the attempts tell.
 _PUT_BACK: Final = """
     update mail_outbox set next_at = levata_now() + $3 * interval '1 second'
-    where mail_id = $1 and attempts = $2 and given_up is null"""
+    where id = $1 and attempts = $2 and given_up is null"""
 _GIVE_UP: Final = """
     update mail_outbox set given_up = $3, address = ''
-    where mail_id = $1 and attempts = $2 and given_up is null"""
+    where id = $1 and attempts = $2 and given_up is null"""
+# Not while somebody sends it, or has just put it back.
 _GIVE_UP_EXPIRED: Final = """
     update mail_outbox set given_up = $1, address = ''
-    where given_up is null and expires_at <= levata_now() returning mail_id, attempts"""
+    where given_up is null and expires_at <= levata_now() and next_at <= levata_now() returning id, attempts"""
+_DROP_UNWANTED: Final = f"""
+    delete from mail_outbox m where given_up is null and expires_at > levata_now() and not {_WANTED}"""
 _FORGET: Final = f"""
     delete from mail_outbox
     where given_up is not null and created_at < levata_now() - interval '{KEPT_DAYS} days'"""
@@ -46,7 +52,6 @@ class Mail(NamedTuple):
     """A mail that this process has a lease on."""
 
     mail_id: UUID
-    kind: str
     address: str
     language: str
     code_id: UUID
@@ -96,6 +101,10 @@ class Outbox:
     async def give_up_expired(self) -> list[Expired]:
         """Give up what is of no use any more; answers with what this call gave up."""
         return [Expired(*record) for record in await self._pool.fetch(_GIVE_UP_EXPIRED, "expired")]
+
+    async def drop_unwanted(self) -> None:
+        """Delete the mails of codes that are used or replaced."""
+        await self._pool.execute(_DROP_UNWANTED)
 
     async def forget(self) -> None:
         """Delete what was given up long ago."""

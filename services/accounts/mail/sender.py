@@ -67,7 +67,7 @@ class Sender(Collector):
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._backlog = Backlog(0, 0)
-        self._outcomes = Counter({outcome: 0 for outcome in ("sent", "deferred", "undeliverable", "expired")})
+        self._outcomes = Counter(dict.fromkeys(("sent", "deferred", "undeliverable", "expired"), 0))
 
     @property
     def delayed(self) -> bool:
@@ -157,6 +157,7 @@ class Sender(Collector):
                 for expired in await self._outbox.give_up_expired():
                     log.error("a mail has expired unsent", mail=str(expired.mail_id), attempts=expired.attempts)
                     self._outcomes["expired"] += 1
+                await self._outbox.drop_unwanted()
                 self._backlog = await self._outbox.backlog()
                 if loop.time() >= forget_at:
                     await self._outbox.forget()

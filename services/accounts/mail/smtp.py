@@ -20,7 +20,7 @@ _OWN_MACHINE: Final = ("localhost", "127.0.0.1", "::1")
 
 # The server closes the channel, whatever it was asked (RFC 5321, 3.8).
 _SERVICE_CLOSING: Final = 421
-# It did not understand us, or wants a sign-in or TLS first (RFC 5321, 4.2.2; RFC 4954, 6; RFC 3207): not the mail's fault.
+# It did not understand us, or wants a sign-in or TLS first (RFC 5321, 4.2.2; RFC 4954, 6): not the mail's fault.
 _NOT_ABOUT_THE_MAIL: Final = frozenset({500, 501, 502, 503, 504, 530, 534, 535, 538})
 _ENHANCED_CODE: Final = re.compile(r"[245]\.\d{1,3}\.\d{1,3}(?!\S)").match
 
@@ -49,15 +49,13 @@ def server_from(url: str) -> Server:
 
 
 class SmtpTransport:
-    """A `Transport` to one server. Certificates are checked, against `tls_context` or the system's authorities."""
+    """A `Transport` to one server. `tls_context` says whose certificates it may have."""
 
-    def __init__(
-        self, server: Server, sender: str, timeout_seconds: float, tls_context: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, server: Server, sender: str, timeout_seconds: float, tls_context: ssl.SSLContext) -> None:
         self._server = server
         self._sender = sender
         self._timeout_seconds = timeout_seconds
-        self._tls_context = tls_context or ssl.create_default_context()
+        self._tls_context = tls_context
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator["SmtpSession"]:
@@ -95,14 +93,10 @@ class SmtpSession:
 
     async def send(self, message: Message) -> None:
         """Hand a mail to the server, which is responsible for it from its answer on."""
-        options = [] if message.recipient.isascii() else ["SMTPUTF8"]
         with _translated():
             # Over all its commands: a server that answers each of them late must not outlast the mail's lease.
             async with asyncio.timeout(self._timeout_seconds):
-                try:
-                    await self._client.sendmail(self._sender, message.recipient, message.content, mail_options=options)
-                except aiosmtplib.SMTPNotSupported:
-                    raise Undeliverable("the server takes only ASCII addresses") from None
+                await self._client.sendmail(self._sender, message.recipient, message.content)
 
 
 @contextmanager
