@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("play", "play a game in the terminal, against bots", "[--game GAME]"),
         Command("demo", "play whole games through the public port and check them from their log", "[--game GAME]"),
         Command("replay", "show a game from its log, trick by trick", "GAME_ID"),
+        Command("mail", "the mails that were written instead of sent, the newest first", "[--follow]"),
         Command("facts", "how far consumers are, and what to do about parked facts", "COMMAND"),
         Command("rebuild", "make a projection anew beside the live one, compare, switch", "league"),
     ),

@@ -9,6 +9,7 @@ passwords/      of the services' roles in a Postgres of one's own (0600)
 postgres/       cluster/, passwords/ and postgres.log of the embedded server
 nats/           jetstream/, passwords/ and nats.log of the embedded server
 envoy/          envoy.yaml and envoy.log
+mail/           the mails of a backend without a mail server, as a Maildir
 """
 
 import fcntl
@@ -57,6 +58,7 @@ class DataFolder:
         self.postgres = self.path / "postgres"
         self.nats = self.path / "nats"
         self.envoy = self.path / "envoy"
+        self.mail = self.path / "mail"
         self._version = self.path / "version"
         self._lock = self.path / "lock"
         self._endpoints = self.path / "endpoints.json"

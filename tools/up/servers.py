@@ -1,4 +1,4 @@
-"""The two servers that the services stand on: the embedded ones, or one's own where the environment names them."""
+"""The servers that the services stand on: the embedded ones, or one's own where the environment names them."""
 
 import os
 import socket
@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from services.accounts.mail import maildir
 from tools.data import DataFolder
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.part import PartFailed
@@ -16,6 +17,7 @@ from tools.embedded.postgres import EmbeddedPostgres
 
 POSTGRES_VARIABLE = "LEVATA_POSTGRES_DSN"
 NATS_VARIABLE = "LEVATA_NATS_URL"
+MAIL_VARIABLES = "LEVATA_MAIL_"
 REACH_SECONDS = 5.0
 NATS_PORT = 4222
 
@@ -82,3 +84,9 @@ def postgres_for(folder: DataFolder) -> EmbeddedPostgres | OwnPostgres:
 def nats_for(folder: DataFolder) -> EmbeddedNats | OwnNats:
     """The operator's own server if there is one."""
     return OwnNats(os.environ) if os.environ.get(NATS_VARIABLE) else EmbeddedNats(folder.nats)
+
+
+def mail_for(folder: DataFolder) -> Mapping[str, str]:
+    """What the accounts service is told of mail: the operator's own server, or a mailbox in the data folder."""
+    own = {name: value for name, value in os.environ.items() if name.startswith(MAIL_VARIABLES)}
+    return {f"{MAIL_VARIABLES}URL": maildir.url_of(folder.mail)} | own

@@ -31,12 +31,13 @@ class Kind:
     single_because: str = ""
     # The one service that signs tokens gets the key for it.
     signs_tokens: bool = False
+    sends_mail: bool = False
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("accounts", signs_tokens=True),
+        Kind("accounts", signs_tokens=True, sends_mail=True),
         Kind("table", single_because="games cannot be handed over between replicas yet"),
         Kind("league"),
     )
@@ -53,12 +54,14 @@ class Surroundings:
     service_token: str
     peers: Mapping[str, Sequence[Address]] = field(default_factory=dict)
     signing_key_file: Path | None = None
+    # Variables that only this service knows.
+    own: Mapping[str, str] = field(default_factory=dict)
     log_format: str = "text"
     log_level: str = "info"
 
     def environment(self, listen: Address) -> dict[str, str]:
         """As environment variables, on top of our own environment."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("LEVATA_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("LEVATA_")}
         peers = {service: [str(address) for address in replicas] for service, replicas in self.peers.items()}
         told = {
             "LEVATA_LISTEN": str(listen),
@@ -74,7 +77,7 @@ class Surroundings:
         }
         if self.signing_key_file is not None:
             told["LEVATA_SIGNING_KEY_FILE"] = str(self.signing_key_file)
-        return own | told
+        return inherited | told | dict(self.own)
 
 
 class ServiceProcess(Part):
