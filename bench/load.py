@@ -160,7 +160,7 @@ class Tables:
         self._channels = channels
         self._seats = seats
         self._over_play = over_play
-        self._internal = (("authorization", f"Bearer {signer.service_token('bench', 36_000)}"),)
+        self._internal = (("authorization", f"Bearer {signer.service_token('tools', 36_000)}"),)
         self._accounts = [str(UUID(int=n + 1, version=4)) for n in range(seats)]
         self._tokens: list[tuple[tuple[str, str], ...]] = [
             (("authorization", f"Bearer {signer.player_token(account, False, 36_000)}"),) for account in self._accounts

@@ -1,6 +1,7 @@
 """Servers for benches: an embedded Postgres, our services and the floors, each a process of its own on a free port."""
 
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,8 @@ from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.migrate import SCHEMAS, migrate_all
 
 DATABASE = "levata_bench"
+# A bench plays all its games as one account in each seat.
+ROOMY_LIMITS = json.dumps({"caller_burst": 1_000_000, "caller_calls_per_second": 1_000_000, "caller_streams": 20_000})
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Backend:
             "LEVATA_POSTGRES_DSN": self.dsn("table"),
             "LEVATA_JWKS_FILE": str(self.jwks),
             "LEVATA_LISTEN": "127.0.0.1:0",
+            "LEVATA_LIMITS": ROOMY_LIMITS,
         }
         with _process([sys.executable, "-m", "services.table"], environment) as process:
             yield _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")

@@ -29,6 +29,10 @@ ISSUER = "levata"
 
 # Tokens remembered by a process, about 1 KB each; beyond it the oldest are checked again when they come.
 VERIFIED_TOKENS_MAX = 50_000
+# Ours have some 400 bytes.
+TOKEN_BYTES_MAX = 4096
+# How far the signer's clock may be ahead of ours.
+CLOCK_LEEWAY_SECONDS = 30
 
 SIGNING_KEY_FILE = "signing-key.json"
 JWKS_FILE = "jwks.json"
@@ -39,13 +43,15 @@ class Role(Enum):
 
     PLAYER = "player"
     SERVICE = "service"
+    # A person with the deployment's tools.
+    OPERATOR = "operator"
 
 
 @dataclass(slots=True, frozen=True)
 class Caller:
     """Who a valid token says is calling."""
 
-    # A player's account id in canonical lower case, or a service's name.
+    # A player's account id in canonical lower case, or the name of a service or an operator.
     subject: str
     role: Role
     guest: bool
@@ -56,20 +62,52 @@ class Caller:
 
 
 class Verifier:
-    """Checks tokens against a set of public keys."""
+    """Checks tokens against a set of public keys, and against the sessions that were revoked."""
 
     def __init__(self, jwks: Mapping[str, Any], clock: Clock | None = None) -> None:
-        self._keys = {key["kid"]: jwt.PyJWK(key, ALGORITHM) for key in jwks["keys"]}
+        self._keys = _public_keys(jwks)
         self._clock = clock or Clock()
         self._verified: OrderedDict[str, Caller] = OrderedDict()
+        # Until when their tokens would have been good, by session.
+        self._revoked: dict[str, int] = {}
 
     @classmethod
     def from_file(cls, jwks_file: Path, clock: Clock | None = None) -> "Verifier":
         """A verifier with the keys of a JSON Web Key Set."""
         return cls(json.loads(jwks_file.read_text()), clock)
 
+    def use_keys(self, jwks: Mapping[str, Any]) -> None:
+        """Check tokens against this set from now on; ValueError, and nothing has changed, if it is not one."""
+        keys = _public_keys(jwks)
+        if self._keys.keys() - keys.keys():
+            # Tokens of a key that is gone count no more; the others are checked again when they come.
+            self._verified.clear()
+        self._keys = keys
+
+    def revoke(self, session: str, tokens_expire_at: int) -> None:
+        """Refuse a session's tokens, the last of which runs out at `tokens_expire_at` (seconds since 1970)."""
+        self._revoked[session] = max(tokens_expire_at, self._revoked.get(session, 0))
+
+    def forget_expired(self) -> None:
+        """Forget revoked sessions whose tokens have run out by themselves."""
+        now = self._clock.now_s()
+        for session in [session for session, expire_at in self._revoked.items() if expire_at <= now]:
+            del self._revoked[session]
+
+    @property
+    def revoked_sessions(self) -> int:
+        """How many are remembered."""
+        return len(self._revoked)
+
+    def remembered(self, token: str) -> Caller | None:
+        """Whom `token` names, if it was checked before and is still good."""
+        caller = self._verified.get(token)
+        if caller is None or caller.expires_at <= self._clock.now_s() or caller.session in self._revoked:
+            return None
+        return caller
+
     def verify(self, token: str) -> Caller:
-        """Whom `token` names; refused when it is missing (empty), not ours, or has run out."""
+        """Whom `token` names; refused when it is missing (empty), not ours, has run out or was revoked."""
         caller = self._verified.get(token)
         if caller is None:
             if not token:
@@ -80,24 +118,45 @@ class Verifier:
         if caller.expires_at <= self._clock.now_s():
             del self._verified[token]
             raise Refused("TOKEN_EXPIRED", grpc.StatusCode.UNAUTHENTICATED, "The access token has run out.")
+        if caller.session in self._revoked:
+            raise session_revoked()
         return caller
 
     def _checked(self, token: str) -> Caller:
         try:
+            if len(token) > TOKEN_BYTES_MAX:
+                raise ValueError("longer than any token of ours")
             key = self._keys[jwt.get_unverified_header(token)["kid"]]
-            # Times are compared with our own clock, by the caller of this.
+            # Times are compared with our own clock, below and by the caller of this.
             options: Any = {
-                "require": ["exp", "sub", "iss"],
+                "require": ["exp", "iat", "sub", "iss"],
                 "verify_exp": False,
                 "verify_iat": False,
                 "verify_nbf": False,
             }
             claims = jwt.decode(token, key, algorithms=[ALGORITHM], issuer=ISSUER, options=options)
+            latest = self._clock.now_s() + CLOCK_LEEWAY_SECONDS
+            for begins in (claims["iat"], claims.get("nbf", 0)):
+                if type(begins) is not int or begins > latest:
+                    raise ValueError("from the future")
             return _caller_from(claims)
         except (jwt.InvalidTokenError, KeyError, ValueError, TypeError) as error:
             raise Refused(
                 "TOKEN_INVALID", grpc.StatusCode.UNAUTHENTICATED, "The access token is not a valid one."
             ) from error
+
+
+def session_revoked() -> Refused:
+    """The session behind a token was ended."""
+    return Refused("SESSION_REVOKED", grpc.StatusCode.UNAUTHENTICATED, "This session was ended; sign in again.")
+
+
+def _public_keys(jwks: Mapping[str, Any]) -> dict[str, jwt.PyJWK]:
+    """The keys of a set by their ids; ValueError if it is not a set of ours."""
+    try:
+        return {key["kid"]: jwt.PyJWK(key, ALGORITHM) for key in jwks["keys"]}
+    except (jwt.PyJWTError, KeyError, TypeError) as error:
+        raise ValueError("not a JSON Web Key Set with Ed25519 keys") from error
 
 
 def _caller_from(claims: Mapping[str, Any]) -> Caller:
@@ -136,6 +195,10 @@ class Signer:
     def service_token(self, name: str, ttl: int) -> str:
         """A service's token for internal calls, good for `ttl` seconds."""
         return self._signed({"sub": name, "role": Role.SERVICE.value}, ttl)
+
+    def operator_token(self, name: str, ttl: int) -> str:
+        """A token for a person's tools, good for `ttl` seconds."""
+        return self._signed({"sub": name, "role": Role.OPERATOR.value}, ttl)
 
     def _signed(self, claims: dict[str, Any], ttl: int) -> str:
         now = self._clock.now_s()

@@ -1,9 +1,9 @@
 """The gRPC edge of a service, and the way to call one.
 
-`Server` takes plain objects whose methods are the RPC's names in snake case. It finds out who calls, parses and
-validates, counts, and turns what goes wrong into statuses: this is the only place where that happens. Everything
-here runs once per call, so there are no interceptors, which cost more than the rest together; what can be looked up
-beforehand is. Knows nothing of any particular service.
+`Server` takes plain objects whose methods are the RPC's names in snake case. It asks who calls (`chassis.admission`),
+parses and validates, counts, and turns what goes wrong into statuses: this is the only place where that happens.
+Everything here runs once per call, so there are no interceptors, which cost more than the rest together; what can be
+looked up beforehand is. Knows nothing of any particular service.
 """
 
 import asyncio
@@ -11,8 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, NoReturn, Self, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
 import grpc
 import protovalidate
@@ -26,62 +25,25 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha._async import ReflectionServicer
 from grpc_status import rpc_status
 
-from chassis.auth import Caller, Role, Verifier
+from chassis.admission import Access, Admission, Admitted, Context
+from chassis.auth import Caller, Verifier, session_revoked
 from chassis.errors import FieldViolation, Refused
+from chassis.limits import Limits
+from chassis.streams import OpenStreams
+
+__all__ = ["Access", "Call", "Limits", "Server", "Stub", "channel", "checks_itself", "stub", "validate"]
 
 log = structlog.get_logger(__name__)
 
 # A message, or one that is encoded already: what goes to many streams is encoded once.
 Response: TypeAlias = Message | bytes
 
-# Quoted: only grpc's stubs know that these have parameters.
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+# Quoted: only grpc's stubs know that it has parameters.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
-class Access(Enum):
-    """Who may call."""
-
-    # Anybody; a token that proves nothing counts as none, so that a client with an expired one can get a new one.
-    PUBLIC = "public"
-    PLAYER = "player"
-    SERVICE = "service"
-    # Anybody with a valid token.
-    ANY = "any"
-
-
-_ROLE_NEEDED = {Access.PLAYER: Role.PLAYER, Access.SERVICE: Role.SERVICE}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a server bears. Every client pays for its own excess only."""
-
-    # A bigger request is refused with a reason; from four times as much on grpc itself ends the call, without one.
-    message_bytes: int = 64 * 1024
-    streams_per_connection: int = 4096
-    # Calls at once, over all connections; an idle stream takes 24 to 28 KB.
-    calls: int = 20_000
-    # A peer that is silent for so long is pinged, and taken for dead when it does not answer in time.
-    keepalive_ms: int = 15_000
-    keepalive_timeout_ms: int = 5_000
-    # Peers may ping us this often, also without a call: the edge pings every two seconds.
-    ping_interval_min_ms: int = 500
-
-    def options(self) -> list[tuple[str, int]]:
-        """As grpc's channel arguments."""
-        return [
-            # Two processes on one port would share its calls at random: a taken port is an error.
-            ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", 4 * self.message_bytes),
-            ("grpc.max_concurrent_streams", self.streams_per_connection),
-            ("grpc.keepalive_time_ms", self.keepalive_ms),
-            ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.http2.min_recv_ping_interval_without_data_ms", self.ping_interval_min_ms),
-        ]
-
+# A client that reads nothing more is not waited for when its call is refused.
+ABORT_SECONDS: Final = 2.0
 
 _CHECKS_ITSELF = "checks_itself"
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
@@ -97,7 +59,7 @@ def checks_itself(method: Method) -> Method:
 class Call:
     """One call, as its implementation sees it."""
 
-    __slots__ = ("_parse", "caller", "context", "write")
+    __slots__ = ("_admission", "_parse", "_payer", "caller", "context", "write")
 
     # None only where anybody may call.
     caller: Caller | None
@@ -105,10 +67,13 @@ class Call:
     # Sends a message down the stream. It is grpc's own method: nothing of ours runs per message.
     write: Callable[[Response], Awaitable[None]]
 
-    def __init__(self, caller: Caller | None, context: Context, parse: Callable[[bytes], Message]) -> None:
-        self.caller = caller
+    def __init__(
+        self, admitted: Admitted, admission: Admission, context: Context, parse: Callable[[bytes], Message]
+    ) -> None:
+        self.caller, self._payer = admitted
         self.context = context
         self.write = context.write
+        self._admission = admission
         self._parse = parse
 
     @property
@@ -117,10 +82,24 @@ class Call:
         assert self.caller is not None
         return self.caller
 
+    @property
+    def peer(self) -> str:
+        """The address that calls, as the edge saw it."""
+        return self._admission.peer(self.context)
+
     async def read(self) -> Any:
-        """The client's next message, not yet validated, or None when it has ended its side."""
+        """The client's next message, not yet validated, or None when it has ended its side.
+
+        Who sends more than may be sent is heard later: what waits then waits at the client.
+        """
         raw = await self.context.read()
-        return None if raw is grpc.aio.EOF else self._parse(raw)
+        if raw is grpc.aio.EOF:
+            return None
+        if self._payer:
+            seconds = self._admission.rates.wait(self._payer)
+            if seconds:
+                await asyncio.sleep(seconds)
+        return self._parse(raw)
 
 
 @dataclass(slots=True)
@@ -141,6 +120,8 @@ class Server:
     def __init__(self, verifier: Verifier, limits: Limits = Limits()) -> None:
         self._verifier = verifier
         self._limits = limits
+        self._admission = Admission(verifier, limits)
+        self._streams = OpenStreams(limits.caller_streams)
         self._open_calls = 0
         self._routes = _Routes()
         self._services: list[str] = []
@@ -182,6 +163,11 @@ class Server:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         await self._health.set(name, status)
 
+    def revoke(self, session: str, tokens_expire_at: int) -> None:
+        """Refuse a session's tokens, the last of which runs out at `tokens_expire_at`, and end its streams."""
+        self._verifier.revoke(session, tokens_expire_at)
+        self._streams.end(session)
+
     @property
     def open_calls(self) -> int:
         """Calls that run now, idle streams included; health and reflection are not counted."""
@@ -194,21 +180,36 @@ class Server:
         assert method.server_streaming or not method.client_streaming, "gRPC-Web has no client streams"
         counts = self.counts[path] = CallCounts()
         parse = _parser(GetMessageClass(method.input_type), self._limits.message_bytes)
-        admit = self._admission(access)
-
+        admission, admit = self._admission, self._admission.to(access)
         checks_itself = getattr(behaviour, _CHECKS_ITSELF, False)
 
-        async def with_request(raw: bytes, context: Context) -> Any:
-            caller = admit(context)
+        async def with_request(raw: bytes, context: Context, admitted: Admitted) -> Any:
             request = parse(raw)
             if not checks_itself:
                 validate(request)
-            return await behaviour(request, Call(caller, context, parse))
+            return await behaviour(request, Call(admitted, admission, context, parse))
 
-        async def with_stream(_: object, context: Context) -> Any:
-            return await behaviour(Call(admit(context), context, parse))
+        async def with_stream(_: object, context: Context, admitted: Admitted) -> Any:
+            return await behaviour(Call(admitted, admission, context, parse))
 
-        invoke = with_stream if method.client_streaming else with_request
+        respond = with_stream if method.client_streaming else with_request
+
+        async def invoke(raw: Any, context: Context) -> Any:
+            return await respond(raw, context, admit(context))
+
+        async def invoke_stream(raw: Any, context: Context) -> Any:
+            admitted = admit(context)
+            session = "" if admitted.caller is None else admitted.caller.session
+            with self._streams.opened(admitted.payer, session) as stream:
+                try:
+                    return await respond(raw, context, admitted)
+                except asyncio.CancelledError:
+                    if stream.revoked:
+                        stream.task.uncancel()
+                        raise session_revoked() from None
+                    raise
+
+        invoke = invoke_stream if method.server_streaming else invoke
 
         async def handle(raw: Any, context: Context) -> Any:
             counts.started += 1
@@ -241,36 +242,6 @@ class Server:
             return grpc.unary_stream_rpc_method_handler(handle, response_serializer=_encode)
         return grpc.unary_unary_rpc_method_handler(handle, response_serializer=_encode)
 
-    def _admission(self, access: Access) -> Callable[[Context], Caller | None]:
-        """What finds out who calls, and refuses those who may not."""
-        verify = self._verifier.verify
-
-        def anybody(context: Context) -> Caller | None:
-            try:
-                return verify(_token(context))
-            except Refused:
-                return None
-
-        def with_token(context: Context) -> Caller | None:
-            return verify(_token(context))
-
-        def with_role(context: Context) -> Caller | None:
-            caller = verify(_token(context))
-            if caller.role is not role_needed:
-                raise Refused(
-                    "ROLE_REQUIRED", grpc.StatusCode.PERMISSION_DENIED, f"This call is for a {role_needed.value} only."
-                )
-            return caller
-
-        match access:
-            case Access.PUBLIC:
-                return anybody
-            case Access.ANY:
-                return with_token
-            case Access.PLAYER | Access.SERVICE:
-                role_needed = _ROLE_NEEDED[access]
-                return with_role
-
     def _add_health_and_reflection(self) -> None:
         """Through our own routes: registered the packages' way they would cost every call of the server some time."""
         reflection = ReflectionServicer([*self._services, "grpc.health.v1.Health"])
@@ -292,14 +263,6 @@ class _Routes(dict[str, Handler], grpc.GenericRpcHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "Handler | None":
         return self.get(handler_call_details.method)
-
-
-def _token(context: Context) -> str:
-    """The bearer token in the metadata of a call; empty without one."""
-    for key, value in context.invocation_metadata() or ():
-        if key == "authorization":
-            return str(value[7:]) if value[:7] in ("Bearer ", "bearer ") else "?"
-    return ""
 
 
 def _parser(message_class: type[Message], bytes_max: int) -> Callable[[bytes], Message]:
@@ -325,7 +288,12 @@ def _encode(response: Response) -> bytes:
 
 
 async def _abort(context: Context, refused: Refused) -> NoReturn:
-    await context.abort_with_status(rpc_status.to_status(refused.status()))
+    try:
+        async with asyncio.timeout(ABORT_SECONDS):
+            await context.abort_with_status(rpc_status.to_status(refused.status()))
+    except TimeoutError:
+        # What grpc has still to send of a stream goes before its status.
+        raise asyncio.CancelledError from None
 
 
 # Compiles the rules of a message once, when it first sees one.

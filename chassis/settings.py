@@ -9,6 +9,8 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 from pydantic import BeforeValidator, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from chassis.limits import Limits
+
 
 class Address(NamedTuple):
     """Where to listen or connect."""
@@ -50,6 +52,8 @@ class Settings(BaseSettings):
     jwks_file: Path
     # The service's own token, for calls to other services.
     service_token: str = ""
+    # What the server bears; as JSON, with the names that differ from the defaults only.
+    limits: Limits = Limits()
     # Addresses of other services' replicas, by service.
     peers: dict[str, list[str]] = {}
     log_format: Literal["text", "json"] = "text"

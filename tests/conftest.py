@@ -4,6 +4,7 @@ Servers start when the first test wants them, and die with the test process howe
 """
 
 import itertools
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ from tools.migrate import SCHEMAS, migrate_all
 from tools.up.service import ServiceProcess, Surroundings
 
 TEMPLATE = "levata_template"
+
+# Tests play faster than people, and hundreds of games at once as one account. Those of the limits set their own.
+ROOMY_LIMITS = json.dumps({"caller_burst": 100_000, "caller_calls_per_second": 10_000, "caller_streams": 10_000})
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,13 @@ def _starting_services(
     started: list[ServiceProcess] = []
     signer = Signer.from_file(keys.signing_key)
 
-    def start(service: str, *, name: str = "", peers: Mapping[str, Sequence[Address]] | None = None) -> ServiceProcess:
+    def start(
+        service: str,
+        *,
+        name: str = "",
+        peers: Mapping[str, Sequence[Address]] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> ServiceProcess:
         surroundings = Surroundings(
             postgres_dsn=database.dsn(service),
             nats_url=nats.url(service),
@@ -145,6 +155,7 @@ def _starting_services(
             service_token=signer.service_token(service, 3600),
             peers=peers or {},
             signing_key_file=keys.signing_key,
+            own={"LEVATA_LIMITS": ROOMY_LIMITS} | dict(settings or {}),
         )
         name = name or service
         address = Address("127.0.0.1", free_port())

@@ -72,7 +72,7 @@ class Service:
 
     @property
     def _service_token(self) -> str:
-        return self._tokens.setdefault("", self.signer.service_token("test", 3600))
+        return self._tokens.setdefault("", self.signer.service_token("tools", 3600))
 
     @property
     def games(self) -> Any:

@@ -3,7 +3,8 @@
 version         the folder's layout, as a number
 lock            held by the `up` that uses the folder
 endpoints.json  where everything listens; there while `up` runs
-tools.token     a service token for the tools (0600)
+tools.token     the tools' service token, for opening games (0600)
+operator.token  the operator's own token (0600)
 keys/           the signing key (0600) and the public keys
 passwords/      of the services' roles in a Postgres of one's own (0600)
 postgres/       cluster/, passwords/ and postgres.log of the embedded server
@@ -63,6 +64,7 @@ class DataFolder:
         self._lock = self.path / "lock"
         self._endpoints = self.path / "endpoints.json"
         self._tools_token = self.path / "tools.token"
+        self._operator_token = self.path / "operator.token"
 
     def endpoints(self) -> Endpoints:
         """Where the `up` on this folder listens; NotRunning if none does."""
@@ -75,11 +77,12 @@ class DataFolder:
             raise NotRunning(f"Nothing runs on {self.path}; start it with ./levata up.") from None
 
     def tools_token(self) -> str:
-        """The tools' service token; NotRunning if there never was an `up` here."""
-        try:
-            return self._tools_token.read_text().strip()
-        except FileNotFoundError:
-            raise NotRunning(f"{self.path} has no token for tools; ./levata up makes it.") from None
+        """The tools' service token, with which games are opened; NotRunning if there never was an `up` here."""
+        return self._token(self._tools_token)
+
+    def operator_token(self) -> str:
+        """The operator's token; NotRunning if there never was an `up` here."""
+        return self._token(self._operator_token)
 
     def write_endpoints(self, endpoints: Endpoints) -> None:
         """Tell the tools where to call."""
@@ -89,9 +92,10 @@ class DataFolder:
         """Tell the tools that nothing runs."""
         self._endpoints.unlink(missing_ok=True)
 
-    def write_tools_token(self, token: str) -> None:
-        """Leave a token that only the folder's owner can read."""
-        self._write(self._tools_token, token + "\n", 0o600)
+    def write_tokens(self, *, tools: str, operator: str) -> None:
+        """Leave tokens that only the folder's owner can read."""
+        self._write(self._tools_token, tools + "\n", 0o600)
+        self._write(self._operator_token, operator + "\n", 0o600)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -144,6 +148,12 @@ class DataFolder:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
+
+    def _token(self, path: Path) -> str:
+        try:
+            return path.read_text().strip()
+        except FileNotFoundError:
+            raise NotRunning(f"{self.path} has no token for tools; ./levata up makes it.") from None
 
     def _is_held(self) -> bool:
         with self._lock.open() as lock:

@@ -45,7 +45,7 @@ def main(
 
 async def _rebuild(folder: DataFolder, projection: Projection, dry_run: bool) -> operations_pb2.RebuildDone:
     console = Console(highlight=False)
-    address, token = folder.endpoints().services[projection][0], folder.tools_token()
+    address, token = folder.endpoints().services[projection][0], folder.operator_token()
     async with rpc.channel(address, token) as channel:
         operations = rpc.stub(channel, operations_pb2.DESCRIPTOR.services_by_name["Operations"])
         steps = operations.Rebuild(operations_pb2.RebuildRequest(dry_run=dry_run))

@@ -37,7 +37,7 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         Clock.following(pool) as clock,
     ):
         signer = Signer.from_file(settings.signing_key_file, clock)
-        server = Server(Verifier.from_file(settings.jwks_file, clock))
+        server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
         rpc.serve(server, Accounts(PostgresStore(pool), signer, clock, settings.access_token_seconds))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])

@@ -17,7 +17,7 @@ _OPERATIONS: Final = operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 def serve(server: Server, league: League) -> None:
     """Add the league service's API to a server."""
     server.add(_LEAGUE, LeagueApi(league), Access.PLAYER)
-    server.add(_OPERATIONS, OperationsApi(league), Access.SERVICE)
+    server.add(_OPERATIONS, OperationsApi(league), Access.OPERATOR)
 
 
 class LeagueApi:

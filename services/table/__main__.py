@@ -28,6 +28,8 @@ from services.table.store.log import GameLog
 STOP_SECONDS: Final = 3
 # What the relay is called in health and figures.
 RELAY: Final = "levata.facts.relay"
+# Who hears of games.
+FACTS_ACCESS: Final = Access.by("league", "ledger", "matchmaker")
 
 
 @asynccontextmanager
@@ -42,10 +44,10 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
 
         store, game_log = Store(pool), GameLog(writer, LogReader(pool))
         host = Host(store, game_log, messages, clock)
-        server = Server(Verifier.from_file(settings.jwks_file, clock))
+        server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
         api.serve(server, Tables(store, game_log, host))
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
-        server.add(facts, FactsService(FactLog(pool)), Access.SERVICE)
+        server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
         collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
         if relay is not None:
             report = Report(RELAY, lambda: relay.status)

@@ -72,7 +72,7 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
         await strike_while(playing, jetstream)
         await asyncio.gather(*playing)
 
-        facts: Stub = stub(table.channel(signer.service_token("test", 3600)), _FACTS)
+        facts: Stub = stub(table.channel(signer.service_token("league", 3600)), _FACTS)
         last = (await facts.Head(facts_pb2.HeadRequest())).last
         await until(lambda: has_heard(league, last))
         # The stream, made anew once more, could not have told it all.

@@ -324,7 +324,8 @@ async def test_facts_of_a_daily_name_its_day(calendar: Calendar) -> None:
     service, account = calendar.service, str(uuid4())
     game_id = await start_daily(service, "euchre", account)
     await Player(service, account, game_id).watch_to_the_end()
-    facts = stub(service.channel(service._service_token), stream_pb2.DESCRIPTOR.services_by_name["Facts"])
+    league = service.signer.service_token("league", 3600)
+    facts = stub(service.channel(league), stream_pb2.DESCRIPTOR.services_by_name["Facts"])
     page = await facts.Read(stream_pb2.ReadRequest(limit=1000))
     told = [facts_pb2.GameFact.FromString(fact.payload) for fact in page.facts]
     assert told[0].created.day == told[-1].finished.day == TODAY.isoformat()

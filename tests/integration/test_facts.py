@@ -118,7 +118,7 @@ async def _somebody_waits(wiring: Wiring) -> bool:
 async def test_facts_over_grpc(wiring: Wiring, keys: KeyFiles) -> None:
     last = await wiring.tell(5)
     server = Server(Verifier.from_file(keys.jwks))
-    server.add(SERVICE, FactsService(FactLog(wiring.owner)), Access.SERVICE)
+    server.add(SERVICE, FactsService(FactLog(wiring.owner)), Access.by("league"))
     port = await server.start("127.0.0.1", 0)
     signer = Signer.from_file(keys.signing_key)
     async with (

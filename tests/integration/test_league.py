@@ -80,7 +80,7 @@ class World:
 
     async def rebuild(self, **options: bool) -> list[operations_pb2.RebuildResponse]:
         """All that a rebuild says."""
-        token = self.signer.service_token("tools", 3600)
+        token = self.signer.operator_token("tools", 3600)
         operations = stub(channel(self.address, token), operations_pb2.DESCRIPTOR.services_by_name["Operations"])
         return [step async for step in operations.Rebuild(operations_pb2.RebuildRequest(**options))]
 
@@ -126,7 +126,7 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles) -> Asy
     async with AsyncExitStack() as stack:
         games = await stack.enter_async_context(await open_pool(database.dsn("table"), "games"))
         owner = Server(Verifier.from_file(keys.jwks))
-        owner.add(log_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(games)), Access.SERVICE)
+        owner.add(log_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(games)), Access.by("league"))
         owner_port = await owner.start("127.0.0.1", 0)
         stack.push_async_callback(owner.stop, 0)
         client = await bus.connect(nats.url("table"), "games")
@@ -197,7 +197,7 @@ async def test_a_seat_of_a_game_counts_once_however_often_it_is_told(world: Worl
 
 
 async def test_a_record_needs_a_players_token(world: World) -> None:
-    for token in (None, world.signer.service_token("tools", 3600)):
+    for token in (None, world.signer.operator_token("tools", 3600)):
         league = stub(channel(world.address, token), league_pb2.DESCRIPTOR.services_by_name["League"])
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await league.GetRecord(league_pb2.GetRecordRequest())
@@ -329,7 +329,7 @@ async def test_a_rebuild_under_live_traffic_misses_nothing_and_doubles_nothing(w
 async def test_a_rebuild_that_is_broken_off_leaves_the_projection_and_the_next_one_cleans_up(world: World) -> None:
     await world.append(*(finished([(ALICE, 1), (BOB, 2)]) for _ in range(3000)))
     await world.heard(3000)
-    token = world.signer.service_token("tools", 3600)
+    token = world.signer.operator_token("tools", 3600)
     operations = stub(channel(world.address, token), operations_pb2.DESCRIPTOR.services_by_name["Operations"])
     call = operations.Rebuild(operations_pb2.RebuildRequest())
     first = await call.read()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ TABLE = table_pb2.DESCRIPTOR.services_by_name["Table"]
 
 GAME = "0199aaaa-0000-7000-8000-000000000000"
 PLAYER = "0199bbbb-0000-7000-8000-000000000000"
+SESSION = "0199cccc-0000-7000-8000-000000000000"
+OTHER_SESSION = "0199cccc-0000-7000-8000-000000000001"
 
 TOKEN_SECONDS = 600
 
@@ -125,10 +128,11 @@ class Edge:
         self.table = Table()
         self.server = Server(Verifier.from_file(keys.jwks, self.clock), limits)
         self.server.add(ACCOUNTS, Accounts(), {"CreateGuest": Access.PUBLIC, "GetSelf": Access.PLAYER})
-        self.server.add(GAMES, Games(), Access.SERVICE)
+        self.server.add(GAMES, Games(), Access.by("matchmaker"))
         self.server.add(TABLE, self.table, Access.ANY)
         self.target = ""
-        self.player_token = self.signer.player_token(PLAYER, True, TOKEN_SECONDS)
+        self.player_token = self.signer.player_token(PLAYER, True, TOKEN_SECONDS, SESSION)
+        self.same_player_token = self.signer.player_token(PLAYER, True, TOKEN_SECONDS, OTHER_SESSION)
         self.service_token = self.signer.service_token("matchmaker", TOKEN_SECONDS)
         self._channels: list[grpc.aio.Channel] = []
 
@@ -146,12 +150,20 @@ class Edge:
         await self.server.stop(0)
 
 
+@asynccontextmanager
+async def edge_with(folder: Path, **limits: Any) -> AsyncIterator[Edge]:
+    edge = Edge(make_keys(folder), Limits(**limits))
+    await edge.start()
+    try:
+        yield edge
+    finally:
+        await edge.stop()
+
+
 @pytest.fixture
 async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
-    edge = Edge(make_keys(tmp_path), Limits(calls=3000))
-    await edge.start()
-    yield edge
-    await edge.stop()
+    async with edge_with(tmp_path, calls=3000, caller_burst=10_000, caller_streams=3000) as edge:
+        yield edge
 
 
 async def refusal(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
@@ -164,6 +176,11 @@ async def eventually(true: Callable[[], bool]) -> None:
     """Wait until it is so; the test's own time-out is the bound."""
     while not true():
         await asyncio.sleep(0.01)
+
+
+def create_request() -> games_pb2.CreateRequest:
+    seats = [games_pb2.SeatSetup(bot=games_pb2.BotSeat(level="steady")) for _ in range(4)]
+    return games_pb2.CreateRequest(game_id=GAME, seats=seats)
 
 
 def act_request(**changes: Any) -> table_pb2.ActRequest:
@@ -358,18 +375,153 @@ async def test_2000_cancelled_streams_leave_nothing_behind(edge: Edge, caplog: p
 
 
 async def test_calls_over_the_limit_are_refused_with_a_reason_and_health_still_answers(tmp_path: Path) -> None:
-    edge = Edge(make_keys(tmp_path), Limits(calls=2))
-    await edge.start()
+    async with edge_with(tmp_path, calls=2) as edge:
+        table = stub(edge.channel(edge.player_token), TABLE)
+        watches = [table.Watch(table_pb2.WatchRequest(game_id=GAME)) for _ in range(2)]
+        await eventually(lambda: edge.server.open_calls == 2)
+        error = await refusal(table.Act(act_request()))
+        assert (error.code(), reason_of(error)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
+        assert await serving(edge) is health_pb2.HealthCheckResponse.SERVING
+        watches.pop().cancel()
+        await eventually(lambda: edge.server.open_calls == 1)
+        assert (await table.Act(act_request())).version == 7
+
+
+async def test_a_caller_who_calls_too_often_waits_and_nobody_else_does(tmp_path: Path) -> None:
+    async with edge_with(tmp_path, caller_burst=5, caller_calls_per_second=0.001) as edge:
+        table = stub(edge.channel(edge.player_token), TABLE)
+        for _ in range(5):
+            await table.Act(act_request())
+        # On another connection, with another session's token, over another method: it is the same account.
+        again = stub(edge.channel(edge.same_player_token), ACCOUNTS)
+        error = await refusal(again.GetSelf(accounts_pb2.GetSelfRequest()))
+        assert (error.code(), reason_of(error)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "RATE_LIMITED")
+        status, info = status_of(error), error_details_pb2.ErrorInfo()
+        assert status is not None
+        assert status.details[0].Unpack(info)
+        assert 0 < int(info.metadata["retry_after_ms"]) <= 1_000_001
+        # Others and services go on.
+        other = stub(edge.channel(edge.signer.player_token(GAME, True, TOKEN_SECONDS)), TABLE)
+        await other.Act(act_request())
+        games = stub(edge.channel(edge.service_token), GAMES)
+        for _ in range(20):
+            await games.Create(create_request())
+        assert edge.server.counts["/levata.accounts.v1.Accounts/GetSelf"].refused == {"RATE_LIMITED": 1}
+
+
+async def test_without_a_good_token_the_address_that_the_edge_saw_is_the_caller(tmp_path: Path) -> None:
+    async with edge_with(tmp_path, caller_burst=5, caller_calls_per_second=0.001) as edge:
+        accounts = stub(edge.channel(), ACCOUNTS)
+
+        async def create(forwarded: str, token: str = "") -> str | None:
+            metadata = (("x-forwarded-for", forwarded), *([("authorization", f"Bearer {token}")] if token else []))
+            request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
+            try:
+                await accounts.CreateGuest(request, metadata=metadata)
+            except grpc.aio.AioRpcError as error:
+                return reason_of(error)
+            return None
+
+        # What a client writes into the header itself stands before the edge's word.
+        assert [await create(f"10.0.0.{n}, 192.0.2.1") for n in range(6)] == [None] * 5 + ["RATE_LIMITED"]
+        assert [await create("192.0.2.2", "nonsense") for n in range(6)] == [None] * 5 + ["RATE_LIMITED"]
+        assert await create("192.0.2.3") is None
+        # A signature is work: after too many false tokens that peer's are not even looked at.
+        assert await create("192.0.2.2", edge.player_token) == "RATE_LIMITED"
+        assert await create("192.0.2.3", edge.player_token) is None
+        # Known by now, it is good from anywhere.
+        assert await create("192.0.2.2", edge.player_token) is None
+
+
+async def test_a_caller_has_so_many_streams_and_no_more(tmp_path: Path) -> None:
+    async with edge_with(tmp_path, caller_streams=3) as edge:
+        table = stub(edge.channel(edge.player_token), TABLE)
+        watches = [table.Watch(table_pb2.WatchRequest(game_id=GAME)) for _ in range(3)]
+        await eventually(lambda: edge.table.has_begun(3))
+        for call in (table.Watch(table_pb2.WatchRequest(game_id=GAME)), table.Play()):
+            error = await refusal(call.read())
+            assert (error.code(), reason_of(error)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS")
+        await table.Act(act_request())
+        watches.pop().cancel()
+        await eventually(lambda: edge.server.open_calls == 2)
+        watches.append(table.Watch(table_pb2.WatchRequest(game_id=GAME)))
+        await eventually(lambda: edge.table.has_begun(4))
+
+
+async def write_opens(stream: Any, count: int) -> None:
+    for version in range(1, count + 1):
+        await stream.write(table_pb2.PlayRequest(open=table_pb2.WatchRequest(game_id=GAME, after_version=version)))
+
+
+async def test_a_rude_stream_is_read_later_and_loses_nothing(tmp_path: Path) -> None:
+    async with edge_with(tmp_path, caller_burst=10, caller_calls_per_second=200) as edge:
+        stream = stub(edge.channel(edge.player_token), TABLE).Play()
+        writing = asyncio.create_task(write_opens(stream, 50))
+        assert [(await stream.read()).heartbeat.version for _ in range(50)] == list(range(1, 51))
+        await writing
+
+
+async def test_what_a_rude_stream_sends_beyond_its_share_is_not_read_yet(tmp_path: Path) -> None:
+    async with edge_with(tmp_path, caller_burst=10, caller_calls_per_second=0.001) as edge:
+        stream = stub(edge.channel(edge.player_token), TABLE).Play()
+        writing = asyncio.create_task(write_opens(stream, 50))
+        # The call itself was the first of ten.
+        assert [(await stream.read()).heartbeat.version for _ in range(9)] == list(range(1, 10))
+        tenth = asyncio.create_task(stream.read())
+        assert await asyncio.wait([tenth], timeout=0.2) == (set(), {tenth})
+        assert (
+            reason_of(await refusal(stub(edge.channel(edge.player_token), TABLE).Act(act_request()))) == "RATE_LIMITED"
+        )
+        other = stub(edge.channel(edge.signer.player_token(GAME, True, TOKEN_SECONDS)), TABLE)
+        assert (await other.Act(act_request())).version == 7
+        stream.cancel()
+        await asyncio.gather(writing, tenth, return_exceptions=True)
+        await eventually(lambda: edge.server.open_calls == 0)
+
+
+async def test_a_revoked_session_is_refused_at_once_and_its_streams_end(edge: Edge) -> None:
     table = stub(edge.channel(edge.player_token), TABLE)
-    watches = [table.Watch(table_pb2.WatchRequest(game_id=GAME)) for _ in range(2)]
-    await eventually(lambda: edge.server.open_calls == 2)
-    error = await refusal(table.Act(act_request()))
-    assert (error.code(), reason_of(error)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
-    assert await serving(edge) is health_pb2.HealthCheckResponse.SERVING
-    watches.pop().cancel()
-    await eventually(lambda: edge.server.open_calls == 1)
-    assert (await table.Act(act_request())).version == 7
-    await edge.stop()
+    other = stub(edge.channel(edge.same_player_token), TABLE)
+    await table.Act(act_request())
+    streams = [table.Watch(table_pb2.WatchRequest(game_id=GAME)), table.Play()]
+    await streams[1].write(table_pb2.PlayRequest(here=table_pb2.PlayHere()))
+    kept = other.Watch(table_pb2.WatchRequest(game_id=GAME))
+    await eventually(lambda: edge.table.has_begun(3))
+    await streams[0].read()
+    edge.server.revoke(SESSION, edge.clock.now_s() + TOKEN_SECONDS)
+    for call in (streams[0].read(), streams[1].read(), table.Act(act_request())):
+        error = await refusal(call)
+        assert (error.code(), reason_of(error)) == (grpc.StatusCode.UNAUTHENTICATED, "SESSION_REVOKED")
+    # A public call does not know the caller any more, and goes on.
+    accounts = stub(edge.channel(edge.player_token), ACCOUNTS)
+    answer = await accounts.CreateGuest(accounts_pb2.CreateGuestRequest(request_id=str(uuid4())))
+    assert answer.account.account_id == "nobody"
+    # The same account's other session has nothing to do with it.
+    assert (await other.Act(act_request())).version == 7
+    await kept.read()
+    assert edge.server.open_calls == 1
+    assert edge.table.cancelled == 2
+    assert all(counts.failed == 0 for counts in edge.server.counts.values())
+
+
+async def test_expiry_alone_ends_no_stream_and_revocation_after_it_does(edge: Edge) -> None:
+    watch = stub(edge.channel(edge.player_token), TABLE).Watch(table_pb2.WatchRequest(game_id=GAME))
+    await watch.read()
+    edge.clock.ahead_s += TOKEN_SECONDS
+    assert reason_of(await refusal(stub(edge.channel(edge.player_token), TABLE).Act(act_request()))) == "TOKEN_EXPIRED"
+    assert edge.server.open_calls == 1
+    edge.server.revoke(SESSION, edge.clock.now_s() - 1)
+    assert reason_of(await refusal(watch.read())) == "SESSION_REVOKED"
+
+
+async def test_an_internal_call_is_for_the_services_that_it_names(edge: Edge) -> None:
+    for token, reason in (
+        (edge.signer.service_token("league", TOKEN_SECONDS), "SERVICE_NOT_ALLOWED"),
+        (edge.signer.operator_token("matchmaker", TOKEN_SECONDS), "ROLE_REQUIRED"),
+    ):
+        games = stub(edge.channel(token), GAMES)
+        error = await refusal(games.Create(create_request()))
+        assert (error.code(), reason_of(error)) == (grpc.StatusCode.PERMISSION_DENIED, reason)
 
 
 async def serving(edge: Edge, name: str = "") -> int:

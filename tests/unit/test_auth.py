@@ -19,6 +19,7 @@ from chassis.errors import Refused
 
 ACCOUNT = "0199bbbb-0000-7000-8000-000000000000"
 SESSION = "0199cccc-0000-7000-8000-000000000000"
+OTHER_SESSION = "0199cccc-0000-7000-8000-000000000001"
 
 
 @pytest.fixture
@@ -39,7 +40,8 @@ def reason(verifier: Verifier, token: str) -> str:
 
 
 def good_claims(**changes: Any) -> dict[str, Any]:
-    claims = {"iss": "levata", "sub": ACCOUNT, "role": "player", "guest": True, "exp": int(time.time()) + 60}
+    now = int(time.time())
+    claims = {"iss": "levata", "sub": ACCOUNT, "role": "player", "guest": True, "iat": now, "exp": now + 60}
     return {name: claim for name, claim in (claims | changes).items() if claim is not None}
 
 
@@ -126,7 +128,13 @@ def test_good_claims_are_good(keys: KeyFiles, verifier: Verifier) -> None:
         {"sub": ACCOUNT.upper()},
         {"sub": "levata"},
         {"role": None},
-        {"role": "operator"},
+        {"role": "admin"},
+        {"aud": "somebody"},
+        {"iat": None},
+        {"iat": "now"},
+        {"iat": int(time.time()) + 3600},
+        {"nbf": int(time.time()) + 3600},
+        {"nbf": True},
         {"sid": SESSION.upper()},
         {"sid": "levata"},
         {"sid": 7},
@@ -138,6 +146,53 @@ def test_good_claims_are_good(keys: KeyFiles, verifier: Verifier) -> None:
 )
 def test_claims_that_we_never_sign(keys: KeyFiles, verifier: Verifier, changes: dict[str, Any]) -> None:
     assert reason(verifier, signed(keys, good_claims(**changes))) == "TOKEN_INVALID"
+
+
+def test_a_signers_clock_may_be_a_little_ahead(keys: KeyFiles, verifier: Verifier) -> None:
+    soon = int(time.time()) + 5
+    assert verifier.verify(signed(keys, good_claims(iat=soon, nbf=soon))).subject == ACCOUNT
+
+
+def test_a_token_longer_than_any_of_ours(keys: KeyFiles, verifier: Verifier) -> None:
+    assert reason(verifier, signed(keys, good_claims(more="x" * 5000))) == "TOKEN_INVALID"
+    assert not verifier._verified
+
+
+def test_one_changed_bit_anywhere(signer: Signer, verifier: Verifier) -> None:
+    token = signer.player_token(ACCOUNT, False, 60, SESSION)
+    for place in range(0, len(token) - 1, 7):
+        forged = token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :]
+        assert reason(verifier, forged) == "TOKEN_INVALID"
+
+
+def test_a_revoked_sessions_tokens_are_refused_remembered_or_not(keys: KeyFiles) -> None:
+    clock = SetClock()
+    signer, verifier = Signer.from_file(keys.signing_key, clock), Verifier.from_file(keys.jwks, clock)
+    known, unknown = (signer.player_token(ACCOUNT, False, ttl, SESSION) for ttl in (50, 60))
+    other = signer.player_token(ACCOUNT, False, 60, OTHER_SESSION)
+    assert verifier.verify(known) == verifier.remembered(known)
+    verifier.revoke(SESSION, clock.now + 60)
+    assert [reason(verifier, token) for token in (known, unknown, known)] == ["SESSION_REVOKED"] * 3
+    assert verifier.remembered(known) is None
+    # Others, and those without a session, have nothing to do with it.
+    for token in (other, signer.player_token(ACCOUNT, False, 60), signer.service_token("table", 60)):
+        verifier.verify(token)
+
+
+def test_a_revoked_session_is_forgotten_when_its_tokens_have_run_out(keys: KeyFiles) -> None:
+    clock = SetClock()
+    signer, verifier = Signer.from_file(keys.signing_key, clock), Verifier.from_file(keys.jwks, clock)
+    token = signer.player_token(ACCOUNT, False, 60, SESSION)
+    for expire_at in (clock.now + 60, clock.now + 10):
+        # Heard twice: the later time counts.
+        verifier.revoke(SESSION, expire_at)
+    clock.now += 59
+    verifier.forget_expired()
+    assert reason(verifier, token) == "SESSION_REVOKED"
+    clock.now += 1
+    verifier.forget_expired()
+    assert verifier.revoked_sessions == 0
+    assert reason(verifier, token) == "TOKEN_EXPIRED"
 
 
 @pytest.mark.parametrize("kid", [None, "unknown", 7, ["a"]])

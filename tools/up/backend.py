@@ -127,7 +127,10 @@ class Backend:
         self._folder.keys.mkdir(exist_ok=True, mode=0o700)
         keys = make_keys(self._folder.keys)
         signer = Signer.from_file(keys.signing_key)
-        self._folder.write_tools_token(signer.service_token("tools", SERVICE_TOKEN_SECONDS))
+        self._folder.write_tokens(
+            tools=signer.service_token("tools", SERVICE_TOKEN_SECONDS),
+            operator=signer.operator_token("operator", SERVICE_TOKEN_SECONDS),
+        )
         # Chosen before any service starts, because each is told where the others are.
         peers = {
             name: [Address("127.0.0.1", free_port()) for _ in range(self._options.replicas.get(name, 1))]

@@ -35,12 +35,14 @@ _TABLE_ACCESS = {
     "List": Access.PLAYER,
     "Daily": Access.PUBLIC,
 }
+# The matchmaker opens games; `tools` are `levata play` and `demo` on the operator's machine.
+_GAMES_ACCESS = Access.by("matchmaker", "tools")
 
 
 def serve(server: Server, tables: Tables) -> None:
     """Add the table service's API to a server."""
     server.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableApi(tables), _TABLE_ACCESS)
-    server.add(games_pb2.DESCRIPTOR.services_by_name["Games"], GamesApi(tables), Access.SERVICE)
+    server.add(games_pb2.DESCRIPTOR.services_by_name["Games"], GamesApi(tables), _GAMES_ACCESS)
 
 
 class GamesApi:
