@@ -9,7 +9,7 @@ looked up beforehand is. Knows nothing of any particular service.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Self, TypeAlias, TypeVar
 
@@ -117,11 +117,15 @@ class CallCounts:
 class Server:
     """A gRPC server on one port, with health and reflection."""
 
-    def __init__(self, verifier: Verifier, limits: Limits = Limits()) -> None:
+    def __init__(
+        self, verifier: Verifier, limits: Limits = Limits(), *, reflected: Sequence[str] | None = None
+    ) -> None:
         self._verifier = verifier
         self._limits = limits
         self._admission = Admission(verifier, limits)
         self._streams = OpenStreams(limits.caller_streams)
+        # What reflection lists, if not the server's own services.
+        self._reflected = reflected
         self._open_calls = 0
         self._routes = _Routes()
         self._services: list[str] = []
@@ -244,18 +248,21 @@ class Server:
 
     def _add_health_and_reflection(self) -> None:
         """Through our own routes: registered the packages' way they would cost every call of the server some time."""
-        reflection = ReflectionServicer([*self._services, "grpc.health.v1.Health"])
+        reflected = self._services if self._reflected is None else self._reflected
+        reflection = ReflectionServicer([*reflected, "grpc.health.v1.Health"])
         self._routes["/grpc.health.v1.Health/Check"] = grpc.unary_unary_rpc_method_handler(
             self._health.Check, health_pb2.HealthCheckRequest.FromString, _encode
         )
         self._routes["/grpc.health.v1.Health/Watch"] = grpc.unary_stream_rpc_method_handler(
             self._health.Watch, health_pb2.HealthCheckRequest.FromString, _encode
         )
-        self._routes["/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"] = (
-            grpc.stream_stream_rpc_method_handler(
-                reflection.ServerReflectionInfo, reflection_pb2.ServerReflectionRequest.FromString, _encode
+        # The package has only the older name; the messages of both are the same.
+        for version in ("v1", "v1alpha"):
+            self._routes[f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"] = (
+                grpc.stream_stream_rpc_method_handler(
+                    reflection.ServerReflectionInfo, reflection_pb2.ServerReflectionRequest.FromString, _encode
+                )
             )
-        )
 
 
 class _Routes(dict[str, Handler], grpc.GenericRpcHandler):
@@ -343,13 +350,18 @@ _CHANNEL_OPTIONS = (
 )
 
 
-def channel(target: str, token: str | None = None, *, own_connection: bool = False) -> grpc.aio.Channel:
-    """A channel to `target` (host:port) whose calls carry `token`.
+def channel(
+    target: str, token: str | None = None, *, own_connection: bool = False, trusted: bytes = b""
+) -> grpc.aio.Channel:
+    """A channel to `target` (host:port) whose calls carry `token`; over TLS where certificates (PEM) are `trusted`.
 
     Channels of one process to the same target share a connection, unless one asks for its own.
     """
     options = (*_CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)))
-    plain = grpc.aio.insecure_channel(target, options)
+    if trusted:
+        plain = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(trusted), options)
+    else:
+        plain = grpc.aio.insecure_channel(target, options)
     return plain if token is None else _AuthorizedChannel(plain, token)
 
 

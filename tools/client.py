@@ -58,10 +58,13 @@ class Account(NamedTuple):
     request_id: str
 
 
-async def sign_in_guest(target: str, request_id: str = "") -> Account:
-    """A new guest at the server `target` (host:port), or, with a fresh token, the one whose `request_id` this is."""
+async def sign_in_guest(target: str, request_id: str = "", *, trusted: bytes = b"") -> Account:
+    """A new guest at the server `target` (host:port), or, with a fresh token, the one whose `request_id` this is.
+
+    The server speaks TLS if a certificate is `trusted`.
+    """
     request_id = request_id or str(uuid4())
-    async with rpc.channel(target) as channel:
+    async with rpc.channel(target, trusted=trusted) as channel:
         accounts = rpc.stub(channel, accounts_pb2.DESCRIPTOR.services_by_name["Accounts"])
         # The request id makes it safe to ask again: it is the same guest.
         request = accounts_pb2.CreateGuestRequest(request_id=request_id)
@@ -73,10 +76,10 @@ async def sign_in_guest(target: str, request_id: str = "") -> Account:
 
 
 class Client:
-    """A connection to the public port in somebody's name."""
+    """A connection to the public port in somebody's name; over TLS if a certificate is `trusted`."""
 
-    def __init__(self, target: str, token: str) -> None:
-        self._channel = rpc.channel(target, token)
+    def __init__(self, target: str, token: str, *, trusted: bytes = b"") -> None:
+        self._channel = rpc.channel(target, token, trusted=trusted)
         self.table = rpc.stub(self._channel, table_pb2.DESCRIPTOR.services_by_name["Table"])
         self.league = rpc.stub(self._channel, league_pb2.DESCRIPTOR.services_by_name["League"])
 

@@ -9,7 +9,8 @@ keys/           the signing key (0600) and the public keys
 passwords/      of the services' roles in a Postgres of one's own (0600)
 postgres/       cluster/, passwords/ and postgres.log of the embedded server
 nats/           jetstream/, passwords/ and nats.log of the embedded server
-envoy/          envoy.yaml and envoy.log
+envoy/          envoy.yaml, envoy.log and access.log
+tls/            the self-made certificate of --tls, and its key (0600)
 mail/           the mails of a backend without a mail server, as a Maildir
 """
 
@@ -47,6 +48,12 @@ class Endpoints:
     public: str
     # By service, each replica's own address: internal services are called here.
     services: dict[str, list[str]]
+    # A file with what to trust of the public port; empty, where it speaks without TLS.
+    certificate: str = ""
+
+    def trusted(self) -> bytes:
+        """The certificate to trust of the public port, as PEM; nothing, where it speaks without TLS."""
+        return Path(self.certificate).read_bytes() if self.certificate else b""
 
 
 class DataFolder:
@@ -59,6 +66,7 @@ class DataFolder:
         self.postgres = self.path / "postgres"
         self.nats = self.path / "nats"
         self.envoy = self.path / "envoy"
+        self.tls = self.path / "tls"
         self.mail = self.path / "mail"
         self._version = self.path / "version"
         self._lock = self.path / "lock"

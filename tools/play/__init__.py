@@ -73,11 +73,12 @@ async def _play(
     from tools.play.session import Session
     from tools.play.terminal import PlayApp
 
-    guest = await sign_in_guest(public)
+    trusted = folder.endpoints().trusted()
+    guest = await sign_in_guest(public, trusted=trusted)
     async with rpc.channel(folder.endpoints().services["table"][0], folder.tools_token()) as channel:
         games = rpc.stub(channel, games_pb2.DESCRIPTOR.services_by_name["Games"])
         opened = await open_table(games, match, {0: guest}, mode=mode, bot_level=level)
-    async with Session(public, guest, opened.game_id) as session:
+    async with Session(public, guest, opened.game_id, trusted=trusted) as session:
         app = PlayApp(session, pace=pace)
         await app.run_async()
     if app.failure:

@@ -34,11 +34,12 @@ class Seat(Protocol):
 class Session:
     """The seat of `account` in a game at the public port `target`."""
 
-    def __init__(self, target: str, account: Account, game_id: str) -> None:
+    def __init__(self, target: str, account: Account, game_id: str, *, trusted: bytes = b"") -> None:
         self.game_id = game_id
         self._target = target
+        self._trusted = trusted
         self._account = account
-        self._client = Client(target, account.token)
+        self._client = Client(target, account.token, trusted=trusted)
         self._playing = self._client.play(game_id)
 
     async def __aenter__(self) -> Self:
@@ -76,8 +77,8 @@ class Session:
                 return
 
     async def _renew(self) -> None:
-        self._account = await sign_in_guest(self._target, self._account.request_id)
-        spent, self._client = self._client, Client(self._target, self._account.token)
+        self._account = await sign_in_guest(self._target, self._account.request_id, trusted=self._trusted)
+        spent, self._client = self._client, Client(self._target, self._account.token, trusted=self._trusted)
         self._playing.continue_over(self._client)
         await spent.__aexit__()
 

@@ -51,6 +51,9 @@ class OptionRefused(Exception):
 def main(
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="Where everything is kept.")] = DEFAULT_DATA,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The public port; 0 takes a free one.")] = 7400,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Speak TLS on the public port, with a self-made certificate.")
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the data folder's content first.")] = False,
     replicas: Annotated[
         list[str] | None, typer.Option(metavar="SERVICE=N", help="How many processes of a service; may be repeated.")
@@ -68,7 +71,7 @@ def main(
             if fresh:
                 _wipe(folder, screen)
             folder.check_version()
-            options = Options(public, counts, log_format.value, log_level.value)
+            options = Options(public, tls, counts, log_format.value, log_level.value)
             asyncio.run(_run(Backend(folder, options, screen)))
     except (OptionRefused, DataFolderRefused, PartFailed) as problem:
         sys.exit(f"levata: {problem}")

@@ -17,6 +17,8 @@ from chassis.auth import Signer, make_keys
 from chassis.schema import MigrationRefused
 from chassis.settings import Address
 from tools.data import DataFolder, Endpoints
+from tools.edge.certificate import self_made
+from tools.edge.configuration import Edge
 from tools.embedded.envoy import EmbeddedEnvoy
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.part import POLL_SECONDS, Part, PartFailed
@@ -42,6 +44,7 @@ class Options:
     """What the operator asked for."""
 
     public: Address
+    tls: bool
     replicas: dict[str, int]
     log_format: str
     log_level: str
@@ -88,11 +91,13 @@ class Backend:
         services = self._services(postgres, nats)
         await self._bring_up(services)
         replicas = {name: [part.address for part in services if part.service == name] for name in KINDS}
-        edge = EmbeddedEnvoy(self._folder.envoy, self._options.public, replicas)
-        await self._bring_up([edge])
+        certificate = self_made(self._folder.tls) if self._options.tls else None
+        edge = Edge(self._options.public, replicas, certificate=certificate)
+        await self._bring_up([EmbeddedEnvoy(self._folder.envoy, edge)])
         addresses = {name: [str(address) for address in of_service] for name, of_service in replicas.items()}
-        self._folder.write_endpoints(Endpoints(str(self._options.public), addresses))
-        self._screen.up(str(self._options.public), str(self._folder.path))
+        trusted = "" if certificate is None else str(certificate.chain)
+        self._folder.write_endpoints(Endpoints(str(self._options.public), addresses, trusted))
+        self._screen.up(str(self._options.public), trusted, str(self._folder.path))
 
     async def _bring_up(self, parts: Iterable[Part]) -> None:
         """Start parts that do not need each other, and look after them from then on."""

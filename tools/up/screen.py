@@ -34,10 +34,13 @@ class Screen:
         line.append(f" {seconds:.1f} s", style="dim")
         self._print(line)
 
-    def up(self, address: str, data: str) -> None:
-        """All parts are up."""
+    def up(self, address: str, certificate: str, data: str) -> None:
+        """All parts are up; `certificate` is the file to trust, if the port speaks TLS."""
         self._print(Text())
-        self._print(Text.assemble("Levata is up. Call ", (address, "bold"), " with gRPC or gRPC-Web, without TLS."))
+        how = "over TLS" if certificate else "without TLS"
+        self._print(Text.assemble("Levata is up. Call ", (address, "bold"), f" with gRPC or gRPC-Web, {how}."))
+        if certificate:
+            self._print(Text.assemble("Its certificate is self-made: trust ", (certificate, "bold"), "."))
         self._print(Text.assemble("Its data is in ", (data, "bold"), ". Ctrl-C stops it."))
         self._print(Text())
 
@@ -71,8 +74,8 @@ class JsonScreen(Screen):
     def ready(self, part: str, where: str, seconds: float) -> None:
         self._say("info", "ready", part=part, address=where, seconds=round(seconds, 3))
 
-    def up(self, address: str, data: str) -> None:
-        self._say("info", "up", address=address, data=data)
+    def up(self, address: str, certificate: str, data: str) -> None:
+        self._say("info", "up", address=address, certificate=certificate, data=data)
 
     def note(self, sentence: str) -> None:
         self._say("info", sentence)
