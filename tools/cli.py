@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
     "Work on it": (
         Command("check", "format, lint, types, import contracts, protos, locks; --fix formats", "[--fix]"),
         Command("test", "run the tests; what follows goes to pytest", "[ARGUMENT...]"),
+        Command("faults", "kill, stall and cut off real processes while games are played, and check", "[--seed N]"),
         Command("bench", "measure against a bare server in the same run; `all` runs every bench", "NAME"),
         Command("gen", "make the stubs in gen/ from protos/ anew"),
     ),

@@ -33,13 +33,14 @@ async def open_table(
     *,
     mode: table_pb2.Mode.ValueType = table_pb2.MODE_FRIENDLY,
     bot_level: str = "",
+    clock: games_pb2.ClockOptions | None = None,
 ) -> Opened:
-    """Begin a game with `people` in these seats and bots in the others."""
+    """Begin a game with `people` in these seats and bots in the others; without a clock it has its mode's."""
     prepare = games_pb2.PrepareRequest(
         request_id=str(uuid4()), game_type=match.game_type, variant=match.variant, seats=match.seats, mode=mode
     )
     prepared: games_pb2.PrepareResponse = await patiently(lambda: games.Prepare(prepare, timeout=CALL_SECONDS))
-    create = games_pb2.CreateRequest(game_id=prepared.game_id)
+    create = games_pb2.CreateRequest(game_id=prepared.game_id, clock=clock)
     for seat in range(match.seats):
         setup = create.seats.add()
         if seat in people:

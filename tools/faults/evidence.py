@@ -1,0 +1,246 @@
+"""What is left of a round when all is over: the history of its clients, and what the servers have kept."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import asyncpg
+
+from chassis.database import Connection, open_pool
+from chassis.log import LogReader, Row, first_broken
+from rules.values import value
+from services.table import domain
+from services.table.store.codec import decode
+from tools.faults.history import Client, History
+from tools.faults.world import World
+from tools.migrate import SCHEMAS
+
+# A consumer that missed something asks for it every three seconds.
+LEAGUE_SECONDS: Final = 30.0
+
+
+class Game:
+    """A game's rows, and what they fold to: `commits` and `tables`, at every version from 1, as far as that goes."""
+
+    def __init__(self, game_id: str, rows: Sequence[Row]) -> None:
+        self.game_id = game_id
+        self.rows = rows
+        self.commits: list[domain.Commit] = []
+        self.tables: list[domain.Table] = []
+        # Why the fold ends early; empty where it does not.
+        self.problem = ""
+        broken = first_broken(UUID(game_id), rows)
+        if broken is not None:
+            self.problem = f"the chain breaks at version {broken}"
+            rows = rows[: broken - 1]
+        for row in rows:
+            try:
+                commit = decode(row.version, row.payload, UUID(game_id).bytes)
+                self.tables.append(domain.apply(self.before(row.version), commit))
+            except Exception as error:
+                self.problem = f"version {row.version} does not fold: {error!r}"
+                return
+            self.commits.append(commit)
+
+    @property
+    def version(self) -> int:
+        """The last version that folds."""
+        return len(self.commits)
+
+    @property
+    def created(self) -> domain.Created | None:
+        """How it began; None when nothing of it can be read."""
+        return self.tables[0].created if self.tables else None
+
+    def before(self, version: int) -> domain.Table | None:
+        """The table that a commit is made on."""
+        return self.tables[version - 2] if version > 1 else None
+
+    def after(self, version: int) -> domain.Table:
+        """The table that it makes."""
+        return self.tables[version - 1]
+
+    def viewer(self, account: str) -> domain.Viewer:
+        """Whose view of this game an account has."""
+        assert self.created is not None
+        accounts = [occupant.account for occupant in self.created.seats]
+        return accounts.index(account) if account in accounts else domain.SPECTATOR
+
+    @cached_property
+    def version_of(self) -> Mapping[UUID, int]:
+        """Where each command is."""
+        return {row.command_id: row.version for row in self.rows if row.command_id is not None}
+
+
+@value
+class Fact:
+    """One fact as its owner has it."""
+
+    number: int
+    subject: str
+    payload: bytes
+
+
+@value
+class SeatResult:
+    """A seat of a finished game as the league has it."""
+
+    game_id: str
+    seat: int
+    account: str
+    place: int
+
+
+@value
+class PlaceCount:
+    """How often an account reached a place, as the league has counted it."""
+
+    account: str
+    place: int
+    games: int
+
+
+@value
+class League:
+    """What the league has of a round."""
+
+    # The last fact that it heard.
+    heard: int
+    results: frozenset[SeatResult]
+    counts: frozenset[PlaceCount]
+    # Facts that it could not take.
+    parked: tuple[int, ...]
+
+
+@value
+class Marks:
+    """Where each schema's log of facts stood when the round began."""
+
+    facts: dict[str, int]
+
+
+class Evidence:
+    """All of it."""
+
+    def __init__(
+        self,
+        history: History,
+        games: Sequence[Game],
+        facts: Mapping[str, Sequence[Fact]],
+        marks: Marks,
+        league: League,
+        hosts: Mapping[str, str],
+        replicas: int,
+    ) -> None:
+        self.history = history
+        self.games = {game.game_id: game for game in games}
+        # Of the round, by schema.
+        self.facts = facts
+        self.marks = marks
+        self.league = league
+        # The process that each host id is, or was.
+        self.hosts = hosts
+        # Of the table service.
+        self.replicas = replicas
+
+    def write(self, folder: Path) -> None:
+        """Leave everything to read: the history, each game's log with what it says, facts, and the league's rows."""
+        self.history.write(folder / "history.jsonl")
+        for game in self.games.values():
+            with (folder / f"game-{game.game_id}.jsonl").open("w") as file:
+                for version, row in enumerate(game.rows, start=1):
+                    line = {name: _plain(getattr(row, name)) for name in row.__slots__}
+                    if version <= game.version:
+                        line["events"] = [repr(event) for event in game.commits[version - 1].events]
+                        line["decided_at_us"] = game.commits[version - 1].decided_at_us
+                    file.write(json.dumps(line) + "\n")
+        for schema, facts in self.facts.items():
+            with (folder / f"facts-{schema}.jsonl").open("w") as file:
+                for fact in facts:
+                    line = {"number": fact.number, "subject": fact.subject, "payload": fact.payload.hex()}
+                    file.write(json.dumps(line) + "\n")
+        (folder / "league.txt").write_text(repr(self.league) + "\n")
+        (folder / "hosts.json").write_text(json.dumps(dict(self.hosts), indent=2) + "\n")
+
+
+def _plain(content: Any) -> Any:
+    return content.hex() if isinstance(content, bytes) else str(content) if isinstance(content, UUID) else content
+
+
+async def marks(world: World) -> Marks:
+    """Where the logs of facts stand now."""
+    connection = await asyncpg.connect(world.postgres.admin_dsn)
+    try:
+        schemas = [schema.name for schema in SCHEMAS.values()]
+        return Marks({name: await connection.fetchval(f"select last from {name}.fact_head") for name in schemas})
+    finally:
+        await connection.close()
+
+
+async def collect(world: World, history: History, since: Marks) -> Evidence:
+    """Read what the servers have, once the league has heard all of it or has had its time for that."""
+    connection = await asyncpg.connect(world.postgres.admin_dsn)
+    try:
+        await _let_league_hear(connection)
+        async with await open_pool(world.postgres.dsn(SCHEMAS["table"].role), "faults", connections_max=1) as pool:
+            reader = LogReader(pool)
+            # Also those whose creation was never acknowledged.
+            game_ids = {client.game_id for client in history.of(Client)}
+            games = [Game(game_id, await reader.read(UUID(game_id))) for game_id in sorted(game_ids)]
+        facts = {
+            schema: [
+                Fact(*record)
+                for record in await connection.fetch(
+                    f"select fact_no, subject, payload from {schema}.facts where fact_no > $1 order by fact_no", last
+                )
+            ]
+            for schema, last in since.facts.items()
+        }
+        league = await _league(connection, [UUID(game_id) for game_id in game_ids])
+        hosts = {
+            str(record["host_id"]): world.listener(record["address"]) or ""
+            for record in await connection.fetch("select host_id, address from tables.hosts")
+        }
+        return Evidence(history, games, facts, since, league, hosts, len(world.replicas("table")))
+    finally:
+        await connection.close()
+
+
+async def _let_league_hear(connection: Connection) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LEAGUE_SECONDS):
+            while not await connection.fetchval(
+                """
+                select exists (
+                    select from league.consumer_checkpoint, tables.fact_head
+                    where consumer = 'league' and consumer_checkpoint.last = fact_head.last
+                )"""
+            ):
+                await asyncio.sleep(0.05)
+
+
+async def _league(connection: Connection, game_ids: Sequence[UUID]) -> League:
+    """What the league has of these games, and of all games of whoever sat in them."""
+    results = await connection.fetch(
+        """
+        select game_id, seat, account_id, place from league.seat_result natural join league.live_build
+        where game_id = any($1)""",
+        game_ids,
+    )
+    counts = await connection.fetch(
+        """
+        select account_id, place, sum(games)::int as games from league.place_count natural join league.live_build
+        where account_id = any($1) group by account_id, place""",
+        [record["account_id"] for record in results],
+    )
+    return League(
+        await connection.fetchval("select last from league.consumer_checkpoint where consumer = 'league'") or 0,
+        frozenset(SeatResult(str(game_id), seat, str(account), place) for game_id, seat, account, place in results),
+        frozenset(PlaceCount(str(account), place, games) for account, place, games in counts),
+        tuple(record["fact_no"] for record in await connection.fetch("select fact_no from league.parked_fact")),
+    )

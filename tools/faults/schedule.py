@@ -1,0 +1,160 @@
+"""What goes wrong in a round, and who plays meanwhile: all of it drawn from the seed, and nothing else."""
+
+import random
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from rules.values import value
+from tools.tables import Match
+
+# When the first fault begins and the last one ends, in seconds of a round.
+FIRST_SECONDS: Final = 0.4
+LAST_SECONDS: Final = 7.0
+
+
+class Deed(Enum):
+    """One way for things to go wrong."""
+
+    # To a process.
+    KILL = "kill"
+    STALL = "stall"
+    # To a link.
+    CUT = "cut"
+    CLOSE = "close"
+    HOLD = "hold"
+    SLOW = "slow"
+    LOSE_ANSWERS = "lose answers"
+    # To JetStream: its stream is deleted by an operator, or all its files are.
+    DELETE_STREAM = "delete the stream"
+    DELETE_STORE = "delete the store"
+
+
+# Deeds that are over at once; what they did takes its time to mend by itself.
+SUDDEN: Final = frozenset({Deed.CUT, Deed.LOSE_ANSWERS, Deed.DELETE_STREAM})
+
+
+@value
+class Fault:
+    """A deed to a process or a link, named as the world names them."""
+
+    at_seconds: float
+    deed: Deed
+    target: str
+    # How long it lasts; for a process that is killed: how long it stays away.
+    seconds: float
+    # How bad it is, from 0 to 1: the share of connections, the delay.
+    force: float
+
+
+@value
+class Habit:
+    """How somebody plays."""
+
+    # Over one bidirectional stream, or over Watch and Act.
+    streams: bool
+    # With a second device that looks on.
+    second_device: bool
+    think_seconds: float
+    # How often a decision is left to the clock.
+    sleeps: float
+    # How far the own clock is ahead, and how often a decision waits for its deadline by that clock.
+    clock_ahead_seconds: float
+    dawdles: float
+
+
+@value
+class Party:
+    """People who play one game after another with each other, as long as the faults go on."""
+
+    match: Match
+    solo: bool
+    people: tuple[Habit, ...]
+    has_spectator: bool
+
+
+@value
+class Plan:
+    """A round."""
+
+    seed: int
+    faults: tuple[Fault, ...]
+    parties: tuple[Party, ...]
+
+
+_MATCHES: Final = (
+    Match("romanian_whist", "quick", 6),
+    Match("romanian_whist", "quick", 6),
+    Match("euchre", "standard", 4),
+    Match("oh_hell", "standard", 3),
+    Match("klaverjas", "amsterdam", 4),
+)
+_PARTIES: Final = 4
+_FAULTS_MIN, _FAULTS_MAX = 2, 5
+
+
+def draw(seed: int, processes: Sequence[str], links: Sequence[str]) -> Plan:
+    """The plan of a seed, for a world with these processes and links."""
+    chance = random.Random(seed)
+    faults = sorted(_faults(chance, processes, links), key=lambda fault: fault.at_seconds)
+    return Plan(seed, tuple(faults), tuple(_party(chance, number) for number in range(_PARTIES)))
+
+
+def _faults(chance: random.Random, processes: Sequence[str], links: Sequence[str]) -> list[Fault]:
+    faults: list[Fault] = []
+    for _ in range(chance.randint(_FAULTS_MIN, _FAULTS_MAX)):
+        fault = _fault(chance, processes, links)
+        if not any(_meet(fault, other) for other in faults):
+            faults.append(fault)
+    return faults
+
+
+def _fault(chance: random.Random, processes: Sequence[str], links: Sequence[str]) -> Fault:
+    deed = chance.choices(
+        list(Deed),
+        # Processes that stop and answers that are lost have shown most.
+        weights=[4, 4, 2, 2, 2, 1, 3, 1, 1],
+    )[0]
+    match deed:
+        case Deed.KILL | Deed.STALL:
+            target = chance.choices(processes, weights=[_weight(process) for process in processes])[0]
+        case Deed.DELETE_STREAM | Deed.DELETE_STORE:
+            target = "nats"
+        case _:
+            target = chance.choice(links)
+    at_seconds = chance.uniform(FIRST_SECONDS, LAST_SECONDS - 1.0)
+    longest = LAST_SECONDS - at_seconds
+    # Half are short hiccups, which nobody may notice; the others last long enough for games to be taken over.
+    seconds = 0.0 if deed in SUDDEN else min(longest, chance.choice((chance.uniform(0.1, 1), chance.uniform(1, 6))))
+    return Fault(round(at_seconds, 3), deed, target, round(seconds, 3), round(chance.random(), 3))
+
+
+def _weight(process: str) -> int:
+    """Hosts of games matter most."""
+    return 3 if process.startswith("table") else 2 if process in ("postgres", "nats") else 1
+
+
+def _meet(one: Fault, other: Fault) -> bool:
+    """Whether two faults would be to the same thing at the same time."""
+    if one.target != other.target:
+        return False
+    first, second = sorted((one, other), key=lambda fault: fault.at_seconds)
+    return first.at_seconds + first.seconds + 0.5 > second.at_seconds
+
+
+def _party(chance: random.Random, number: int) -> Party:
+    solo = number == 0 and chance.random() < 0.5
+    match = chance.choice(_MATCHES)
+    people = tuple(_habit(chance) for _ in range(1 if solo else chance.randint(1, 3)))
+    return Party(match, solo, people, has_spectator=chance.random() < 0.3)
+
+
+def _habit(chance: random.Random) -> Habit:
+    return Habit(
+        streams=chance.random() < 0.5,
+        second_device=chance.random() < 0.4,
+        think_seconds=round(chance.uniform(0.01, 0.15), 3),
+        sleeps=chance.choice((0.0, 0.0, 0.03)),
+        clock_ahead_seconds=chance.choice((0.0, round(chance.uniform(-600, 600), 1), round(chance.uniform(-2, 2), 1))),
+        dawdles=chance.choice((0.0, 0.05)),
+    )
