@@ -345,8 +345,9 @@ def processes_hold_out(evidence: Evidence) -> Iterator[str]:
     """Nothing ends but what was killed, and no client meets what no server may do."""
     for died in evidence.history.of(Died):
         yield f"{died.process} ended by itself with exit code {died.exit_code}"
-    for complaint in evidence.history.of(Complained):
-        yield f"{complaint.client}: {complaint.what}"
+    complaints = Counter((complaint.client, complaint.what) for complaint in evidence.history.of(Complained))
+    for (client, what), count in complaints.items():
+        yield f"{client} met {count} times: {what}"
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -22,6 +23,8 @@ class Nemesis:
         self._world = world
         self._history = history
         self._chance = chance
+        # One deed at a time for each process: while it starts again it cannot be killed.
+        self._hands: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def carry_out(self, faults: Sequence[Fault]) -> None:
         """All faults, each at its time; when they are over, all is mended."""
@@ -37,19 +40,15 @@ class Nemesis:
 
     async def _carry_out(self, fault: Fault) -> None:
         await asyncio.sleep(fault.at_seconds)
-        async with self._noted(fault):
-            match fault.deed:
-                case Deed.KILL:
-                    await self._kill(fault)
-                case Deed.STALL:
-                    self._world.stall(fault.target)
-                    await asyncio.sleep(fault.seconds)
-                    self._world.wake(fault.target)
-                case Deed.DELETE_STREAM:
+        match fault.deed:
+            case Deed.KILL | Deed.DELETE_STORE | Deed.STALL:
+                async with self._hands[fault.target], self._noted(fault):
+                    await self._harm_process(fault)
+            case Deed.DELETE_STREAM:
+                async with self._noted(fault):
                     await self._world.delete_stream()
-                case Deed.DELETE_STORE:
-                    await self._kill(fault)
-                case _:
+            case _:
+                async with self._noted(fault):
                     await self._harm_link(fault)
 
     @asynccontextmanager
@@ -60,7 +59,12 @@ class Nemesis:
         finally:
             self._history.add(Outage(fault.target, fault.deed.value, began_us, now_us()))
 
-    async def _kill(self, fault: Fault) -> None:
+    async def _harm_process(self, fault: Fault) -> None:
+        if fault.deed is Deed.STALL:
+            self._world.stall(fault.target)
+            await asyncio.sleep(fault.seconds)
+            self._world.wake(fault.target)
+            return
         self._world.kill(fault.target)
         if fault.deed is Deed.DELETE_STORE:
             self._world.delete_store()
@@ -90,7 +94,8 @@ class Nemesis:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             for name in self._note_deaths():
-                await self._world.bring_back(name)
+                async with self._hands[name]:
+                    await self._world.bring_back(name)
 
     def _note_deaths(self) -> list[str]:
         died = self._world.died()

@@ -146,7 +146,7 @@ def _party(chance: random.Random, number: int) -> Party:
     solo = number == 0 and chance.random() < 0.5
     match = chance.choice(_MATCHES)
     people = tuple(_habit(chance) for _ in range(1 if solo else chance.randint(1, 3)))
-    return Party(match, solo, people, has_spectator=chance.random() < 0.3)
+    return Party(match, solo, people, has_spectator=not solo and chance.random() < 0.4)
 
 
 def _habit(chance: random.Random) -> Habit:
