@@ -128,6 +128,8 @@ class Created:
     host: str
     # The UTC day of a daily: all games of a day and a game type have the same deals.
     day: date | None = None
+    # Spectators see the game as it was so many seconds ago.
+    spectator_delay_seconds: int = 0
 
     @property
     def disclosed_from_us(self) -> int:
@@ -395,6 +397,7 @@ def open_table(
     host: str,
     now_us: int,
     day: date | None = None,
+    spectator_delay_seconds: int = 0,
 ) -> Step:
     """The first commit of a game: it is created and its first deal is dealt."""
     created = Created(
@@ -410,6 +413,7 @@ def open_table(
         secret,
         host,
         day,
+        spectator_delay_seconds,
     )
     table = _new_table(created, now_us)
     events: list[Event] = [created]

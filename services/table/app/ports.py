@@ -3,8 +3,9 @@
 `store` and `rpc` implement these; `__main__` puts them together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
+from enum import Enum, IntEnum
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -147,7 +148,7 @@ class Store(Protocol):
         ...
 
     async def mark_over(self, game_id: UUID) -> None:
-        """Nobody needs to host this game any more."""
+        """Nobody needs to host this game any more, and what was said at it is forgotten."""
         ...
 
     async def release(self, host_id: UUID) -> None:
@@ -164,6 +165,76 @@ class Store(Protocol):
 
     async def games_of(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> list[UUID]:
         """An account's created games, newest first, older than `before`."""
+        ...
+
+
+class Side(IntEnum):
+    """Who hears a line of chat. The numbers are those of the column `side`."""
+
+    PLAYERS = 1
+    SPECTATORS = 2
+
+
+@value
+class ChatLine:
+    """A line that was said."""
+
+    # Counted for each side of a game.
+    line_no: int
+    account: str
+    text: str
+    said_at_us: int
+
+
+class SayResult(Enum):
+    """Why a line was not taken."""
+
+    # Its request id had another text.
+    OTHER_TEXT = "other text"
+    TOO_MANY = "too many"
+    GAME_OVER = "game over"
+
+
+class ChatCounters(NamedTuple):
+    """How far a game's chat has come."""
+
+    player_lines: int = 0
+    spectator_lines: int = 0
+    mute_changes: int = 0
+
+
+class Mute(NamedTuple):
+    """Who wants no lines of whom."""
+
+    account: str
+    muted_account: str
+
+
+class ChatStore(Protocol):
+    """The lines of running games, and who wants none of whom. Refused while Postgres is away."""
+
+    async def say(self, game_id: UUID, side: Side, account: UUID, request_id: UUID, text: str) -> ChatLine | SayResult:
+        """Keep a line, or tell why not; a request that was made before gets the line that it made then."""
+        ...
+
+    async def lines(self, game_id: UUID, side: Side, after_line: int, limit: int) -> list[ChatLine]:
+        """The last lines of a side after a line, oldest first."""
+        ...
+
+    async def mute(self, game_id: UUID, account: UUID, other: UUID, muted: bool, mutes_max: int) -> bool:
+        """Remember or forget that `account` wants no lines of `other`'s; False if it would be too many."""
+        ...
+
+    async def mutes(self, game_id: UUID) -> list[Mute]:
+        """All mutes of a game."""
+        ...
+
+    async def counters(self, games: Collection[UUID]) -> dict[UUID, ChatCounters]:
+        """How far the chats of many games have come, in one query; games without a word are left out."""
+        ...
+
+    async def keep_house(self) -> None:
+        """Delete what is left of the chats of games that are over, and what no limit looks at any more."""
         ...
 
 

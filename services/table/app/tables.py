@@ -35,6 +35,7 @@ class NewGame:
     seats: tuple[Occupant, ...]
     nonces: tuple[bytes, ...]
     clock: Clock
+    spectator_delay_seconds: int
     # Of the request as it was parsed: tells a repetition from another request.
     content_hash: bytes
 
@@ -307,6 +308,8 @@ def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> do
         host=host,
         now_us=now_us,
         day=prepared.day,
+        # Nobody watches the other games from outside.
+        spectator_delay_seconds=new.spectator_delay_seconds if prepared.mode is Mode.FRIENDLY else 0,
     )
 
 

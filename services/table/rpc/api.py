@@ -67,6 +67,7 @@ class GamesApi:
             tuple(_occupant(seat) for seat in request.seats),
             tuple(seat.nonce for seat in request.seats),
             Clock(request.clock.bid_seconds, request.clock.card_seconds),
+            request.spectator_delay_seconds,
             sha256(request.SerializeToString(deterministic=True)).digest()[:16],
         )
         return games_pb2.CreateResponse(version=await self._tables.create(new))

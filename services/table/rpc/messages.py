@@ -2,7 +2,7 @@
 
 This is the only place where a hidden card could slip out: all that is private to a seat comes from the engine's
 `view` for that seat, and two games that differ only in cards hidden from a viewer give that viewer the same bytes.
-WatchResponse and PlayResponse share the field numbers of their first four kinds, so both streams send the same bytes.
+Every kind of WatchResponse is in PlayResponse under the same field number, so both streams send the same bytes.
 """
 
 from functools import cache
@@ -120,10 +120,8 @@ _DEADLINE: Final = play_pb2.Decision.DEADLINE_MS_FIELD_NUMBER
 _COMMIT_DECISION: Final = table_pb2.Commit.DECISION_FIELD_NUMBER
 _COMMIT_COMMAND: Final = table_pb2.Commit.COMMAND_ID_FIELD_NUMBER
 
-for _ours, _other in zip(
-    table_pb2.WatchResponse.DESCRIPTOR.fields, table_pb2.PlayResponse.DESCRIPTOR.fields, strict=False
-):
-    assert (_ours.name, _ours.number) == (_other.name, _other.number)
+for _kind in table_pb2.WatchResponse.DESCRIPTOR.fields:
+    assert table_pb2.PlayResponse.DESCRIPTOR.fields_by_number[_kind.number].name == _kind.name
 
 
 def move_message(move: Move) -> play_pb2.Move:
@@ -294,6 +292,7 @@ def snapshot(table: Table, viewer: Viewer) -> bytes:
         variant=created.setup.variant,
         mode=table_pb2.Mode.ValueType(created.mode.value),
         commitment=created.commitment,
+        spectator_delay_seconds=created.spectator_delay_seconds,
     )
     for seat, (occupant, away) in enumerate(zip(table.occupants, table.away, strict=True)):
         message.seats.append(seat_info(occupant, away, table.is_vacated(seat)))
@@ -373,6 +372,7 @@ def _write_created(message: table_pb2.Created, created: Created) -> None:
     message.game_id = game_id_text(created.game_id)
     if created.day is not None:
         message.day = created.day.isoformat()
+    message.spectator_delay_seconds = created.spectator_delay_seconds
 
 
 def _write_dealt(message: table_pb2.Dealt, table: Table, viewer: Viewer) -> None:

@@ -151,6 +151,7 @@ def _write_created(message: log_pb2.LogCreated, event: Created) -> None:
     message.secret.nonces.extend(event.secret.nonces)
     message.host_id = event.host
     message.day = day_text(event.day)
+    message.spectator_delay_seconds = event.spectator_delay_seconds
 
 
 def _read_event(message: log_pb2.LogEvent, game_id: bytes) -> Event:
@@ -209,4 +210,5 @@ def _created(message: log_pb2.LogCreated, game_id: bytes) -> Created:
         Secret(message.secret.server_seed, tuple(message.secret.nonces)),
         message.host_id,
         date.fromisoformat(message.day) if message.day else None,
+        message.spectator_delay_seconds,
     )

@@ -150,8 +150,14 @@ class Store:
         return [(row["game_id"], row["epoch"]) for row in rows]
 
     async def mark_over(self, game_id: UUID) -> None:
-        """Nobody needs to host this game any more."""
-        await self._execute("update game_hosts set over = true where game_id = $1", game_id)
+        """Nobody needs to host this game any more, and what was said at it is forgotten."""
+        await self._execute(
+            """
+            with over as (update game_hosts set over = true where game_id = $1)
+            delete from chats where game_id = $1
+            """,
+            game_id,
+        )
 
     async def release(self, host_id: UUID) -> None:
         """Leave all games to others at once, and be gone."""
