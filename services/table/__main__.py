@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from levata.facts.v1 import facts_pb2
+from nats.aio.client import Client
 from prometheus_client.registry import Collector
 
 from chassis import bus
@@ -18,9 +19,12 @@ from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
+from services.table.app.gatherings import Gatherings
 from services.table.app.host import Host
 from services.table.app.tables import Tables
 from services.table.rpc import api, messages
+from services.table.rpc.gatherings import OtherReplicas
+from services.table.store.chat import ChatStore
 from services.table.store.database import Store
 from services.table.store.log import GameLog
 
@@ -38,14 +42,16 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
-        relay = await _relay(settings, pool, stack)
+        nats = await _connect(settings, stack)
+        relay = await _relay(nats, pool, stack)
         on_facts = None if relay is None else relay.wake
         writer = await stack.enter_async_context(GroupWriter(settings.postgres_dsn, on_facts=on_facts))
 
         store, game_log = Store(pool), GameLog(writer, LogReader(pool))
         host = Host(store, game_log, messages, clock)
         server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
-        api.serve(server, Tables(store, game_log, host))
+        gatherings = await _gatherings(pool, nats, host.host_id, stack)
+        api.serve(server, Tables(store, game_log, host), gatherings)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
         collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
@@ -64,12 +70,31 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         yield address
 
 
-async def _relay(settings: Settings, pool: Pool, stack: AsyncExitStack) -> Relay | None:
-    """Send facts to JetStream, if there is one."""
+async def _connect(settings: Settings, stack: AsyncExitStack) -> Client | None:
+    """NATS, if there is one."""
     if not settings.nats_url:
         return None
     nats = await bus.connect(settings.nats_url, settings.service_name)
     stack.push_async_callback(nats.close)
+    return nats
+
+
+async def _gatherings(pool: Pool, nats: Client | None, replica_id: str, stack: AsyncExitStack) -> Gatherings:
+    """The people around friendly tables, with those of the other replicas if there is a way to hear of them."""
+    others = None if nats is None else OtherReplicas(nats, replica_id)
+    gatherings = Gatherings(ChatStore(pool), messages, others)
+    await gatherings.start()
+    stack.push_async_callback(gatherings.stop)
+    if others is not None:
+        await others.start(gatherings)
+        stack.push_async_callback(others.stop)
+    return gatherings
+
+
+async def _relay(nats: Client | None, pool: Pool, stack: AsyncExitStack) -> Relay | None:
+    """Send facts to JetStream, if there is one."""
+    if nats is None:
+        return None
     relay = Relay(pool, nats, GAMES)
     await relay.start()
     stack.push_async_callback(relay.stop)

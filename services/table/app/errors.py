@@ -111,6 +111,36 @@ def busy() -> Refused:
     return refused("GAME_BUSY", grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many commands wait for this game.")
 
 
+def no_chat_here() -> Refused:
+    """There is a chat at friendly tables only."""
+    return refused("NO_CHAT_HERE", grpc.StatusCode.FAILED_PRECONDITION, "There is a chat at friendly tables only.")
+
+
+def line_empty() -> Refused:
+    """Nothing is left of the line that could be seen."""
+    return refused("LINE_EMPTY", grpc.StatusCode.INVALID_ARGUMENT, "A line needs something to be seen.")
+
+
+def line_too_long() -> Refused:
+    """The line is too long, also without what is taken out of it."""
+    return refused("LINE_TOO_LONG", grpc.StatusCode.INVALID_ARGUMENT, "A line has at most 280 characters.")
+
+
+def too_many_lines() -> Refused:
+    """Nobody may say so much in so short a time."""
+    return refused("TOO_MANY_LINES", grpc.StatusCode.RESOURCE_EXHAUSTED, "Five lines in ten seconds are enough.")
+
+
+def too_many_mutes() -> Refused:
+    """Nobody may mute so many."""
+    return refused("TOO_MANY_MUTES", grpc.StatusCode.RESOURCE_EXHAUSTED, "You have muted enough people in this game.")
+
+
+def line_id_reused() -> Refused:
+    """The request id was used for another line."""
+    return refused("REQUEST_ID_REUSED", grpc.StatusCode.ALREADY_EXISTS, "This request id was used for another line.")
+
+
 def unavailable() -> Refused:
     """The outcome is not known, or the game cannot be reached: repeat the same command."""
     return refused(

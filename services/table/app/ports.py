@@ -3,7 +3,7 @@
 `store` and `rpc` implement these; `__main__` puts them together.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 from enum import Enum, IntEnum
 from typing import NamedTuple, Protocol
@@ -202,6 +202,10 @@ class ChatCounters(NamedTuple):
     spectator_lines: int = 0
     mute_changes: int = 0
 
+    def lines(self, side: Side) -> int:
+        """How many lines a side has said."""
+        return self.player_lines if side is Side.PLAYERS else self.spectator_lines
+
 
 class Mute(NamedTuple):
     """Who wants no lines of whom."""
@@ -238,6 +242,22 @@ class ChatStore(Protocol):
         ...
 
 
+class OtherReplicas(Protocol):
+    """Telling the other replicas what their streams must hear of. Nothing waits for it, and it may be lost."""
+
+    async def said(self, game_id: UUID, side: Side, line: ChatLine) -> None:
+        """A line was said."""
+        ...
+
+    async def muted(self, game_id: UUID) -> None:
+        """Somebody's mutes in this game have changed."""
+        ...
+
+    async def watching(self, spectators: Mapping[UUID, Collection[str]]) -> None:
+        """Whom this replica has as spectators of these games."""
+        ...
+
+
 class CommitMessages(Protocol):
     """One commit, as each viewer of it is sent it."""
 
@@ -255,6 +275,18 @@ class Messages(Protocol):
 
     def commit_messages(self, before: Table | None, commit: Commit, after: Table) -> CommitMessages:
         """A commit, encoded for whoever views it."""
+        ...
+
+    def snapshot(self, table: Table, viewer: Viewer) -> bytes:
+        """All that the viewer may know now."""
+        ...
+
+    def watching(self, spectators: int) -> bytes:
+        """So many people watch."""
+        ...
+
+    def chat_line(self, line: ChatLine) -> bytes:
+        """A line of chat."""
         ...
 
     def heartbeat(self, version: int) -> bytes:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from datetime import date
 from hashlib import sha256
 from uuid import UUID
@@ -15,7 +15,9 @@ from chassis.auth import Caller, Role
 from chassis.errors import Refused
 from chassis.rpc import Access, Call, Server, checks_itself, validate
 from services.table.app import errors
+from services.table.app.gatherings import Gatherings
 from services.table.app.listing import Summary
+from services.table.app.ports import Side
 from services.table.app.running import Outcome, PlayerCommand, RunningGame
 from services.table.app.subscription import Subscription
 from services.table.app.tables import LIST_PAGE, NewGame, Tables, not_shown_yet
@@ -32,6 +34,8 @@ _TABLE_ACCESS = {
     "Act": Access.PLAYER,
     "Play": Access.PLAYER,
     "Replay": Access.ANY,
+    "Say": Access.PLAYER,
+    "Mute": Access.PLAYER,
     "List": Access.PLAYER,
     "Daily": Access.PUBLIC,
 }
@@ -39,9 +43,9 @@ _TABLE_ACCESS = {
 _GAMES_ACCESS = Access.by("matchmaker", "tools")
 
 
-def serve(server: Server, tables: Tables) -> None:
+def serve(server: Server, tables: Tables, gatherings: Gatherings) -> None:
     """Add the table service's API to a server."""
-    server.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableApi(tables), _TABLE_ACCESS)
+    server.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableApi(tables, gatherings), _TABLE_ACCESS)
     server.add(games_pb2.DESCRIPTOR.services_by_name["Games"], GamesApi(tables), _GAMES_ACCESS)
 
 
@@ -99,8 +103,9 @@ def _occupant(seat: games_pb2.SeatSetup) -> Occupant:
 class TableApi:
     """levata.table.v1.Table."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, gatherings: Gatherings) -> None:
         self._tables = tables
+        self._gatherings = gatherings
 
     @checks_itself
     async def act(self, request: table_pb2.ActRequest, call: Call) -> table_pb2.ActResponse:
@@ -208,10 +213,36 @@ class TableApi:
                 async for step in self._tables.history(game_id, up_to=table.version):
                     if step.commit.version > after_version:
                         await call.write(CommitMessages(step.before, step.commit, step.after).message(viewer))
-            yield subscription
+            with self._joined(table, viewer, call.who, subscription):
+                yield subscription
         finally:
             if subscription is not None and isinstance(game, RunningGame):
                 game.unsubscribe(subscription)
+
+    def _joined(
+        self, table: Table, viewer: Viewer, who: Caller, subscription: Subscription | None
+    ) -> AbstractContextManager[None]:
+        """While a person follows a running game, chat and count come down the stream too."""
+        if subscription is None or who.role is not Role.PLAYER:
+            return nullcontext()
+        side = Side.SPECTATORS if viewer == SPECTATOR else Side.PLAYERS
+        return self._gatherings.joined(table, side, who.subject, subscription)
+
+    async def say(self, request: table_pb2.SayRequest, call: Call) -> table_pb2.SayResponse:
+        table = await self._table(request.game_id)
+        request_id = UUID(request.request_id)
+        line_no = await self._gatherings.say(table, call.who.subject, request_id, request.text)
+        return table_pb2.SayResponse(line_no=line_no)
+
+    async def mute(self, request: table_pb2.MuteRequest, call: Call) -> table_pb2.MuteResponse:
+        table = await self._table(request.game_id)
+        await self._gatherings.mute(table, call.who.subject, UUID(request.account_id), request.muted)
+        return table_pb2.MuteResponse()
+
+    async def _table(self, game_id: str) -> Table:
+        """A game as it is now."""
+        game = await self._tables.find(UUID(game_id))
+        return game if isinstance(game, Table) else game.table
 
     async def replay(self, request: table_pb2.ReplayRequest, call: Call) -> None:
         game_id = UUID(request.game_id)

@@ -28,6 +28,7 @@ from rules.moves import (
     discard,
     name_trump,
 )
+from services.table.app.ports import ChatLine
 from services.table.domain import (
     OPEN,
     SPECTATOR,
@@ -306,6 +307,19 @@ def snapshot(table: Table, viewer: Viewer) -> bytes:
 
 
 commit_messages: Final = CommitMessages
+
+
+def watching(spectators: int) -> bytes:
+    """The WatchResponse or PlayResponse that says how many people watch."""
+    return table_pb2.WatchResponse(watching=table_pb2.Watching(spectators=spectators)).SerializeToString()
+
+
+def chat_line(line: ChatLine) -> bytes:
+    """The WatchResponse or PlayResponse with a line of chat."""
+    message = table_pb2.ChatLine(
+        line_no=line.line_no, account_id=line.account, text=line.text, at_ms=line.said_at_us // 1000
+    )
+    return table_pb2.WatchResponse(chat=message).SerializeToString()
 
 
 def heartbeat(version: int) -> bytes:
