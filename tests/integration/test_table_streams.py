@@ -77,6 +77,15 @@ def parsed(message: bytes) -> table_pb2.WatchResponse:
     return table_pb2.WatchResponse.FromString(message)
 
 
+async def read_next(stream: Any, kind: str = "commit") -> bytes:
+    """The next message of a kind on a raw stream; how many watch is told in between."""
+    async with asyncio.timeout(CALL_SECONDS):
+        while (message := parsed(raw := await stream.read())).WhichOneof("kind") == "watching":
+            pass
+    assert message.WhichOneof("kind") == kind
+    return bytes(raw)
+
+
 def commits_only(messages: list[bytes]) -> list[bytes]:
     """Without snapshots and heartbeats."""
     return [message for message in messages if parsed(message).WhichOneof("kind") == "commit"]
@@ -112,14 +121,14 @@ async def test_resume_in_a_running_game(service: Service, reader: LogReader) -> 
     sent = []
     for _ in range(40):
         await script.act()
-        sent.append(await watcher.read())
+        sent.append(await read_next(watcher))
     for after in (1, 2, 17, 40):
         resumed = service.raw_watch(STRANGER, game_id, after)
-        assert [await resumed.read() for _ in sent[after - 1 :]] == sent[after - 1 :]
+        assert [await read_next(resumed) for _ in sent[after - 1 :]] == sent[after - 1 :]
         # And on from there.
         await script.act()
-        sent.append(await watcher.read())
-        assert await resumed.read() == sent[-1]
+        sent.append(await read_next(watcher))
+        assert await read_next(resumed) == sent[-1]
         resumed.cancel()
     watcher.cancel()
 
@@ -165,7 +174,7 @@ async def test_silence_is_filled_with_heartbeats(service: Service) -> None:
         watch = service.raw_watch(STRANGER, game_id)
         assert parsed(await watch.read()).WhichOneof("kind") == "snapshot"
         for _ in range(2):
-            message = parsed(await asyncio.wait_for(watch.read(), CALL_SECONDS))
+            message = parsed(await read_next(watch, "heartbeat"))
             assert message == table_pb2.WatchResponse(heartbeat=table_pb2.Heartbeat(version=1))
         await play.read_until(lambda message: message.heartbeat.version == 1)
         watch.cancel()
