@@ -223,7 +223,8 @@ class Player:
         """Play the first legal move whenever it is this player's turn, over Watch and Act."""
         async for message in self.watch():
             self.take(message)
-            if self.my_turn:
+            # What comes in between says nothing new of whose turn it is, and the own move's commit may still be coming.
+            if self.my_turn and message.WhichOneof("kind") in ("snapshot", "commit"):
                 assert self.decision is not None
                 answer = await self.act(self.decision.legal_moves[0])
                 assert answer.version == self.version + 1
