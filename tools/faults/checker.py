@@ -14,8 +14,9 @@ from levata.table.v1 import table_pb2
 
 from rules.game import Rejection
 from services.table import domain
+from services.table.app.presence import GRACE_SECONDS
 from services.table.app.running import PlayerCommand
-from services.table.domain import ClockResumed, Decider, Moved
+from services.table.domain import ClockResumed, Decider, Moved, SeatChanged
 from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.facts import facts_of
 from tools.faults.evidence import Evidence, Game, PlaceCount, SeatResult
@@ -25,6 +26,7 @@ from tools.faults.history import (
     Complained,
     Died,
     GameOpened,
+    Heard,
     Outage,
     Refused,
     Sent,
@@ -38,6 +40,8 @@ Check: TypeAlias = Callable[[Evidence], Iterator[str]]
 # An outage that took less than this from a decision's time may go unnoticed by its host: a heartbeat a second, and half
 # a second by which a loop may be late.
 TOLERATED_SECONDS: Final = 1.5
+# From when the server heard somebody to when they are told so.
+ROUND_TRIP_SECONDS: Final = 1.0
 
 
 def check(evidence: Evidence) -> list[str]:
@@ -264,6 +268,30 @@ def _out_of_which_time_stops(host: str, replicas: int) -> set[str]:
     return needed | {"nats", f"{host}>nats"} if replicas > 1 else needed
 
 
+def nobody_is_away_who_was_heard(evidence: Evidence) -> Iterator[str]:
+    """Who told the server a moment ago that they are there is not taken for absent, whatever fails meanwhile."""
+    clients = {client.name: client for client in evidence.history.of(Client)}
+    heard: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    signs: list[Heard | Acknowledged] = [*evidence.history.of(Heard), *evidence.history.of(Acknowledged)]
+    for sign in signs:
+        client = clients[sign.client]
+        heard[client.game_id, client.account].append(sign.at_us)
+    for game in evidence.games.values():
+        for commit in game.commits:
+            if any(isinstance(event, Moved) for event in commit.events):
+                # The clock ran out too often.
+                continue
+            for event in commit.events:
+                if isinstance(event, SeatChanged) and event.away:
+                    for at_us in heard[game.game_id, event.occupant.account]:
+                        if 0 < commit.decided_at_us - at_us < (GRACE_SECONDS - ROUND_TRIP_SECONDS) * 1_000_000:
+                            seconds = (commit.decided_at_us - at_us) / 1_000_000
+                            yield (
+                                f"game {game.game_id}, version {commit.version}: seat {event.seat} is away, "
+                                f"heard {seconds:.1f} s before"
+                            )
+
+
 def hosts_take_turns(evidence: Evidence) -> Iterator[str]:
     """A game's epochs never go back: a host that was overtaken writes nothing any more."""
     for game in evidence.games.values():
@@ -361,6 +389,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     views_are_equal,
     streams_have_no_holes,
     nobody_loses_on_time_through_an_outage,
+    nobody_is_away_who_was_heard,
     hosts_take_turns,
     creations_are_kept,
     guests_stay_who_they_are,

@@ -54,6 +54,14 @@ class Told:
 
 
 @value
+class Heard:
+    """The server has heard that the client is still there."""
+
+    at_us: int
+    client: str
+
+
+@value
 class Sent:
     """A move goes up, for the first time or again."""
 
@@ -135,6 +143,7 @@ Record = (
     | GameOpened
     | StreamOpened
     | Told
+    | Heard
     | Sent
     | Acknowledged
     | Refused

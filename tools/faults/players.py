@@ -24,6 +24,7 @@ from tools.faults.history import (
     Broke,
     Client,
     Complained,
+    Heard,
     History,
     Refused,
     Sent,
@@ -36,6 +37,7 @@ from tools.faults.world import now_us
 # The server is heard every three seconds: a stream that is silent for so long is dead.
 SILENCE_SECONDS: Final = 4.5
 CALL_SECONDS: Final = 5.0
+HERE_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.2
 # Who waits for a deadline means to be in time by so much.
 MARGIN_SECONDS: Final = 0.3
@@ -119,16 +121,28 @@ class Follower:
         try:
             while not self.over:
                 await self.road.take()
+                here = asyncio.create_task(self._say_here())
                 try:
                     await self._follow_once()
                 except grpc.aio.AioRpcError as error:
                     self._note_break(error)
                 except (_Again, TimeoutError, asyncio.InvalidStateError) as error:
                     self._history.add(Broke(now_us(), self.name, repr(error)))
+                finally:
+                    here.cancel()
                 if not self.over:
                     await asyncio.sleep(PAUSE_SECONDS)
         finally:
             await self.road.leave()
+
+    async def _say_here(self) -> None:
+        """Say so every five seconds, as everybody in a seat must; who hears nothing is found out by the stream."""
+        while True:
+            await asyncio.sleep(HERE_SECONDS)
+            if self.seat is not None:
+                with suppress(grpc.aio.AioRpcError):
+                    await self.road.table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
+                    self._history.add(Heard(now_us(), self.name))
 
     def _note_break(self, error: grpc.aio.AioRpcError) -> None:
         reason = reason_of(error)
@@ -266,7 +280,7 @@ class Player(Follower, ABC):
 
 
 class WatchingPlayer(Player):
-    """Over Watch and Act, saying Here as such clients must."""
+    """Over Watch and Act."""
 
     async def _follow_once(self) -> None:
         stream = self.road.table.Watch(self._where())
@@ -280,8 +294,6 @@ class WatchingPlayer(Player):
                 if message is grpc.aio.EOF:
                     return
                 self._take(message)
-                if message.HasField("heartbeat"):
-                    await self.road.table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
         finally:
             stream.cancel()
 
@@ -319,8 +331,6 @@ class StreamingPlayer(Player):
                 if message is grpc.aio.EOF:
                     return
                 self._hear(message)
-                if message.HasField("heartbeat"):
-                    await stream.write(table_pb2.PlayRequest(here=table_pb2.PlayHere()))
         finally:
             stream.cancel()
 
