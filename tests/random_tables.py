@@ -20,7 +20,7 @@ VARIANTS = [
 ]
 
 
-def opened(game_type: str, variant: str, seats: int, seed: bytes) -> Step:
+def opened(game_type: str, variant: str, seats: int, seed: bytes, mode: Mode = Mode.FRIENDLY) -> Step:
     """A fresh game: persons with even seat numbers, bots with odd ones."""
     game = registry.game(game_type)
     assert game is not None
@@ -34,9 +34,9 @@ def opened(game_type: str, variant: str, seats: int, seed: bytes) -> Step:
         game_id=GAME_ID,
         game=game,
         setup=setup,
-        mode=Mode.FRIENDLY,
+        mode=mode,
         seats=occupants,
-        clock=Clock(20, 15),
+        clock=domain.clock_for(mode, Clock(20, 15)),
         secret=secret,
         host="here",
         now_us=1_000_000,
@@ -57,7 +57,9 @@ def play_on(table: Table, chance: random.Random) -> Step:
     elif choice < 0.055 and table.created.mode not in domain.UNTIMED and (people := _there(table)):
         step = domain.leave(table, chance.choice(people), now_us)
     elif choice < 0.065 and (vacated := list(filter(table.is_vacated, range(len(table.occupants))))):
-        step = domain.take_seat(table, chance.choice(vacated), str(UUID(int=100 + table.version)), False, now_us)
+        seat = chance.choice(vacated)
+        account = chance.choice((str(UUID(int=100 + table.version)), table.left[seat][0]))
+        step = domain.take_seat(table, seat, account, False, now_us)
     elif table.server_decides or choice < 0.1:
         decider = Decider.BOT if table.server_decides else Decider.CLOCK
         step = domain.move(table, table.turn, table.bot_move(), decider, now_us)
