@@ -24,6 +24,8 @@ from tests.table_client import GameLog, Player, Service, act_request
 SILENCE_SECONDS: Final = 8.0
 CALL_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.2
+# With the first message that comes so long after the last time they say that they are there.
+HERE_SECONDS: Final = 3.0
 
 AGAIN: Final = {"TEMPORARILY_UNAVAILABLE", "GAME_BUSY"}
 # What grpc itself reports of a lost connection; on a stream that one writes to it may be its INTERNAL.
@@ -58,6 +60,8 @@ class PersistentPlayer(Player, ABC):
         # By version.
         self.acknowledged: dict[int, Command] = {}
         self.breaks: list[str] = []
+        # Loop time.
+        self._said_here_at = 0.0
 
     async def play_out(self) -> None:
         """Play to the end of the game; an error that no repetition would mend is raised."""
@@ -97,6 +101,17 @@ class PersistentPlayer(Player, ABC):
         self.acknowledged[version] = self.open
         self.open = None
 
+    async def say_here(self, stream: Any) -> None:
+        """Tell now and then that one is there, whatever there is to do."""
+        now = asyncio.get_running_loop().time()
+        if now - self._said_here_at >= HERE_SECONDS:
+            self._said_here_at = now
+            await self._say_here(stream)
+
+    @abstractmethod
+    async def _say_here(self, stream: Any) -> None:
+        """Tell it."""
+
     def where(self) -> table_pb2.WatchRequest:
         """From where to go on."""
         return table_pb2.WatchRequest(game_id=self.game_id, after_version=self.version)
@@ -115,8 +130,12 @@ class WatchingPlayer(PersistentPlayer):
                 if message is grpc.aio.EOF:
                     return
                 self.take(message)
+                await self.say_here(stream)
         finally:
             stream.cancel()
+
+    async def _say_here(self, stream: Any) -> None:
+        await self.table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
 
     async def _act(self, command: Command) -> None:
         request = act_request(self.game_id, command.move, command.at_version, command.command_id)
@@ -139,12 +158,16 @@ class StreamingPlayer(PersistentPlayer):
                 if message is grpc.aio.EOF:
                     return
                 self.hear(message)
+                await self.say_here(stream)
         finally:
             stream.cancel()
 
     async def _send(self, stream: Any, command: Command) -> None:
         act = table_pb2.PlayMove(command_id=command.command_id, at_version=command.at_version, move=command.move)
         await stream.write(table_pb2.PlayRequest(act=act))
+
+    async def _say_here(self, stream: Any) -> None:
+        await stream.write(table_pb2.PlayRequest(here=table_pb2.PlayHere()))
 
     def hear(self, message: table_pb2.PlayResponse) -> None:
         """Fold a message in, and note what it answers."""

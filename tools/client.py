@@ -24,6 +24,8 @@ CALL_SECONDS: Final = 10.0
 REPLAY_SECONDS: Final = 60.0
 # The server is heard every three seconds at least; after so much silence the connection is taken for lost.
 SILENCE_SECONDS: Final = 10.0
+# With the first message that comes so long after the last time one says that one is there; heartbeats are messages too.
+HERE_SECONDS: Final = 3.0
 # Two minutes in all: a whole server may be restarted meanwhile.
 ATTEMPTS_MAX: Final = 60
 PAUSE_SECONDS_MIN: Final = 0.1
@@ -141,6 +143,8 @@ class Watching:
         self._table = table
         self.game_id = game_id
         self._picture: Picture | None = None
+        # What the picture shows is not what one is to see now: only a snapshot helps.
+        self._is_outdated = False
 
     @property
     def picture(self) -> Picture:
@@ -166,6 +170,7 @@ class Watching:
         failures = 0
         while not self.over:
             stream = self._start()
+            said_at = asyncio.get_running_loop().time()
             try:
                 await self._open(stream)
                 while (response := await asyncio.wait_for(stream.read(), SILENCE_SECONDS)) is not grpc.aio.EOF:
@@ -175,8 +180,10 @@ class Watching:
                     change = self._take(response)
                     if change is not None:
                         yield change
-                    if response.WhichOneof("kind") == "heartbeat":
+                    now = asyncio.get_running_loop().time()
+                    if now - said_at >= HERE_SECONDS:
                         await self._say_here(stream)
+                        said_at = now
                 reason = "the server ended the stream"
             except grpc.aio.AioRpcError as error:
                 reason = self._why_again(error)
@@ -204,7 +211,7 @@ class Watching:
             await self._table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
 
     def _where(self) -> table_pb2.WatchRequest:
-        version = 0 if self._picture is None else self._picture.version
+        version = 0 if self._picture is None or self._is_outdated else self._picture.version
         return table_pb2.WatchRequest(game_id=self.game_id, after_version=version)
 
     def _take(self, response: Any) -> Change | None:
@@ -212,6 +219,7 @@ class Watching:
             case "snapshot":
                 picture: Picture = response.snapshot
                 self._picture = picture
+                self._is_outdated = False
                 return picture
             case "commit":
                 commit: table_pb2.Commit = response.commit
@@ -220,6 +228,7 @@ class Watching:
             case "heartbeat" if response.heartbeat.version != self.picture.version:
                 raise Gap(f"the game is at version {response.heartbeat.version}")
             case "closing":
+                self._is_outdated = response.closing.resume_after_version == 0
                 raise _Again(response.closing.reason)
         return None
 
@@ -227,7 +236,7 @@ class Watching:
         """Why a new connection may mend this error, which is raised if none would."""
         if reason_of(error) == "FUTURE_VERSION":
             # The server's log was restored to an earlier state.
-            self._picture = None
+            self._is_outdated = True
             return "FUTURE_VERSION"
         return why_again(error)
 
@@ -240,6 +249,8 @@ class Playing(Watching):
         self._stream: Any = None
         # By command id. As the id stays the same, the server applies each once, however often it comes.
         self._unanswered: dict[str, table_pb2.PlayMove] = {}
+        # A stream takes one message at a time.
+        self._writing = asyncio.Lock()
 
     @property
     def legal_moves(self) -> list[play_pb2.Move]:
@@ -253,7 +264,7 @@ class Playing(Watching):
         act = table_pb2.PlayMove(command_id=str(uuid4()), at_version=self.picture.version, move=move)
         self._unanswered[act.command_id] = act
         try:
-            await self._stream.write(table_pb2.PlayRequest(act=act))
+            await self._write(self._stream, table_pb2.PlayRequest(act=act))
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             # Whoever reads the stream notices as well, and the next one sends the move again.
             return
@@ -263,12 +274,16 @@ class Playing(Watching):
         return self._stream
 
     async def _open(self, stream: Any) -> None:
-        await stream.write(table_pb2.PlayRequest(open=self._where()))
+        await self._write(stream, table_pb2.PlayRequest(open=self._where()))
         for act in list(self._unanswered.values()):
-            await stream.write(table_pb2.PlayRequest(act=act))
+            await self._write(stream, table_pb2.PlayRequest(act=act))
 
     async def _say_here(self, stream: Any) -> None:
-        await stream.write(table_pb2.PlayRequest(here=table_pb2.PlayHere()))
+        await self._write(stream, table_pb2.PlayRequest(here=table_pb2.PlayHere()))
+
+    async def _write(self, stream: Any, request: table_pb2.PlayRequest) -> None:
+        async with self._writing:
+            await stream.write(request)
 
     def _take(self, response: Any) -> Change | None:
         match response.WhichOneof("kind"):
