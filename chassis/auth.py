@@ -88,6 +88,10 @@ class Verifier:
         """Refuse a session's tokens, the last of which runs out at `tokens_expire_at` (seconds since 1970)."""
         self._revoked[session] = max(tokens_expire_at, self._revoked.get(session, 0))
 
+    def is_revoked(self, session: str) -> bool:
+        """Whether the session's tokens are refused."""
+        return session in self._revoked
+
     def forget_expired(self) -> None:
         """Forget revoked sessions whose tokens have run out by themselves."""
         now = self._clock.now_s()

@@ -62,7 +62,7 @@ class Limits:
             ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
-            ("grpc.http2.min_recv_ping_interval_without_data_ms", self.ping_interval_min_ms),
+            ("grpc.http2.min_ping_interval_without_data_ms", self.ping_interval_min_ms),
             ("grpc.server_handshake_timeout_ms", self.handshake_timeout_ms),
             ("grpc.max_connection_idle_ms", self.idle_connection_ms),
         ]

@@ -172,6 +172,19 @@ class Server:
         self._verifier.revoke(session, tokens_expire_at)
         self._streams.end(session)
 
+    def forget_expired_revocations(self) -> None:
+        """Forget revoked sessions whose tokens have run out by themselves; call it every few seconds."""
+        for session in list(self._streams.sessions()):
+            # A cancellation can get lost on its way: Python's own `wait_for` has swallowed some.
+            if self._verifier.is_revoked(session):
+                self._streams.end(session)
+        self._verifier.forget_expired()
+
+    @property
+    def revoked_sessions(self) -> int:
+        """Sessions whose tokens are refused though they have not run out."""
+        return self._verifier.revoked_sessions
+
     @property
     def open_calls(self) -> int:
         """Calls that run now, idle streams included; health and reflection are not counted."""
@@ -339,7 +352,7 @@ def _snake_case(name: str) -> str:
 
 
 # Long-lived channels notice a dead server within 15 seconds, and are back soon after it is.
-_CHANNEL_OPTIONS = (
+CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -357,7 +370,7 @@ def channel(
 
     Channels of one process to the same target share a connection, unless one asks for its own.
     """
-    options = (*_CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)))
+    options = (*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", int(own_connection)))
     if trusted:
         plain = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(trusted), options)
     else:

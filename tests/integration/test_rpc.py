@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from levata.accounts.v1 import accounts_pb2
 from levata.table.v1 import games_pb2, play_pb2, table_pb2
 
+from chassis import rpc
 from chassis.auth import KeyFiles, Signer, Verifier, make_keys
 from chassis.clock import Clock
 from chassis.errors import Refused, reason_of, status_of
@@ -522,6 +524,30 @@ async def test_an_internal_call_is_for_the_services_that_it_names(edge: Edge) ->
         games = stub(edge.channel(token), GAMES)
         error = await refusal(games.Create(create_request()))
         assert (error.code(), reason_of(error)) == (grpc.StatusCode.PERMISSION_DENIED, reason)
+
+
+async def test_a_quiet_stream_bears_pings_as_often_as_the_edge_sends_them(edge: Edge) -> None:
+    """grpc's default cuts a connection at the third ping without data within minutes."""
+    options = [("grpc.keepalive_time_ms", 700), ("grpc.http2.max_pings_without_data", 0)]
+    async with grpc.aio.insecure_channel(edge.target, options) as pinging:
+        raw: Any = pinging
+        watch = raw.unary_stream("/levata.table.v1.Table/Watch")(
+            table_pb2.WatchRequest(game_id=GAME).SerializeToString(),
+            metadata=(("authorization", f"Bearer {edge.player_token}"),),
+        )
+        await watch.read()
+        more = asyncio.create_task(watch.read())
+        assert await asyncio.wait([more], timeout=3.5) == (set(), {more})
+        more.cancel()
+
+
+def test_grpc_knows_every_option_that_it_is_given() -> None:
+    """It takes no notice of a misspelt one."""
+    names = {name for name, _ in (*Limits().options(), *rpc.CHANNEL_OPTIONS)}
+    compiled = find_spec("grpc._cython.cygrpc")
+    assert compiled is not None
+    code = Path(str(compiled.origin)).read_bytes()
+    assert {name for name in names if name.encode() + b"\0" not in code} == set()
 
 
 async def serving(edge: Edge, name: str = "") -> int:
