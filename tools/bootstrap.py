@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # The commands that need more than the services do.
-DEV_COMMANDS = frozenset({"check", "test", "bench"})
+DEV_COMMANDS = frozenset({"check", "test", "bench", "web"})
 
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("faults", "kill, stall and cut off real processes while games are played, and check", "[--seed N]"),
         Command("bench", "measure against a bare server in the same run; `all` runs every bench", "NAME"),
         Command("gen", "make the stubs in gen/ from protos/ anew"),
+        Command("web", "check and bundle the browser's page of web/"),
     ),
 }
 HELP_NAMES = frozenset({"help", "--help", "-h"})
