@@ -97,11 +97,13 @@ class Table:
             await call.write(table_pb2.ReplayResponse(commit=table_pb2.Commit(version=version)))
         raise Refused("UNKNOWN_GAME", grpc.StatusCode.NOT_FOUND, "It ends here.")
 
-    async def list(self, request: table_pb2.ListRequest, call: Call) -> Any:
-        return table_pb2.ListResponse()
+    def __getattr__(self, name: str) -> Any:
+        """What the service has besides, and is not called here."""
 
-    async def daily(self, request: table_pb2.DailyRequest, call: Call) -> Any:
-        return table_pb2.DailyResponse()
+        async def not_called(*_: Any) -> None:
+            raise AssertionError(name)
+
+        return not_called
 
     async def _hang(self) -> None:
         self.begun += 1
