@@ -8,6 +8,8 @@ import time
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import uvloop
@@ -22,9 +24,12 @@ from rules import registry
 from rules.cards import members
 from rules.chance import Chance, game_seed
 from services.table import domain
+from services.table.app.audience import Audiences
+from services.table.app.deadlines import Deadlines
 from services.table.app.ports import Loaded
 from services.table.app.running import RunningGame
 from services.table.domain import Clock, Decider, Mode, Occupant, Secret
+from services.table.rpc import messages
 from services.table.store.codec import decode, encode
 
 GAMES = 50
@@ -167,6 +172,9 @@ def _random_game(number: int, chance: random.Random) -> tuple[g.Game, object, Se
 def _memory() -> Ratio:
     """What a running game holds when nobody watches: six-seat games near their end, as loaded from the log."""
     games = [_nearly_finished(number) for number in range(3)]
+    # Of its surroundings a game that does nothing needs no more.
+    around: Any = SimpleNamespace(deadlines=Deadlines())
+    audiences = Audiences(messages)
     sizes = []
     for _ in range(ROUNDS):
         gc.collect()
@@ -177,7 +185,8 @@ def _memory() -> Ratio:
             for commit in games[number % len(games)]():
                 table = domain.apply(table, commit)
             assert table is not None
-            held.append(RunningGame(None, UUID(int=number), Loaded(table, bytes(32)), 1))  # type: ignore[arg-type]
+            loaded = Loaded(table, bytes(32))
+            held.append(RunningGame(around, UUID(int=number), loaded, 1, audiences.begin(table.version)))
         gc.collect()
         sizes.append(tracemalloc.get_traced_memory()[0] / MEMORY_GAMES / 1024)
         tracemalloc.stop()

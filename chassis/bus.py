@@ -1,11 +1,15 @@
-"""NATS: a connection that gives up neither the server nor itself."""
+"""NATS: a connection that gives up neither the server nor itself, and a way to send without waiting."""
 
+import asyncio
+from collections import deque
 from typing import Final
 from urllib.parse import urlsplit
 
 import nats
 import structlog
 from nats.aio.client import Client
+
+from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
 
@@ -14,6 +18,8 @@ PING_SECONDS: Final = 1
 PINGS_UNANSWERED_MAX: Final = 2
 RECONNECT_SECONDS: Final = 0.25
 CONNECT_SECONDS: Final = 2
+# Messages that wait while the server takes none; more are dropped, the newest first.
+OUTBOX_MAX: Final = 20_000
 
 
 async def connect(url: str, name: str) -> Client:
@@ -43,3 +49,44 @@ async def connect(url: str, name: str) -> Client:
         disconnected_cb=on_disconnected,
         reconnected_cb=on_reconnected,
     )
+
+
+class Outbox:
+    """Messages on their way out, for who must not wait. Only for what may be lost: nothing is kept for later while the
+    server is away, and nothing grows."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._waiting: deque[tuple[str, bytes, str]] = deque()
+        self._woken: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to send."""
+        assert self._task is None, "started twice"
+        self._task = asyncio.create_task(self._send_all(), name="outbox")
+
+    async def stop(self) -> None:
+        """Send nothing more."""
+        if self._task is not None:
+            await end(self._task)
+            self._task = None
+
+    def send(self, subject: str, payload: bytes, reply: str = "") -> None:
+        """Send a message soon, or drop it."""
+        if self._client.is_connected and len(self._waiting) < OUTBOX_MAX:
+            self._waiting.append((subject, payload, reply))
+            if self._woken is not None and not self._woken.done():
+                self._woken.set_result(None)
+
+    async def _send_all(self) -> None:
+        waiting = self._waiting
+        while True:
+            while waiting:
+                subject, payload, reply = waiting.popleft()
+                try:
+                    await self._client.publish(subject, payload, reply)
+                except Exception as error:
+                    log.warning("a message is dropped", subject=subject, error=repr(error))
+            self._woken = asyncio.get_running_loop().create_future()
+            await self._woken

@@ -13,6 +13,7 @@ from google.rpc import error_details_pb2, status_pb2
 # The domain of every ErrorInfo: reasons are unique within it.
 DOMAIN = "levata"
 
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _STATUS_DETAILS_KEY = "grpc-status-details-bin"
 
 
@@ -52,6 +53,15 @@ class Refused(Exception):
                 bad_request.field_violations.add(field=field, description=description)
             status.details.add().Pack(bad_request)
         return status
+
+    @classmethod
+    def from_status(cls, status: status_pb2.Status) -> "Refused":
+        """The refusal that `status` made a status of."""
+        info, bad_request = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+        for detail in status.details:
+            detail.Unpack(info) or detail.Unpack(bad_request)
+        violations = [FieldViolation(each.field, each.description) for each in bad_request.field_violations]
+        return cls(info.reason, _CODES[status.code], status.message, info.metadata, violations)
 
 
 def status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:

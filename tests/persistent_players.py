@@ -15,7 +15,7 @@ from levata.table.v1 import play_pb2, table_pb2
 from chassis.errors import reason_in, reason_of
 from chassis.log import first_broken
 from services.table import domain
-from services.table.app.running import PlayerCommand
+from services.table.app.requests import PlayerCommand
 from services.table.domain import Decider, Moved
 from services.table.rpc.messages import CommitMessages, move_code
 from tests.table_client import GameLog, Player, Service, act_request
@@ -210,7 +210,7 @@ def _keys(player: PersistentPlayer) -> set[UUID]:
 
 
 def _key(player: PersistentPlayer, command: Command) -> UUID:
-    return PlayerCommand(player.account, command.command_id, command.at_version, _code(command)).name().key
+    return PlayerCommand.of(player.account, command.command_id, command.at_version, _code(command)).name.key
 
 
 def _code(command: Command) -> int:

@@ -6,7 +6,7 @@ that a test can find the very situation that it is about, and see what a call ha
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 from uuid import UUID, uuid4
@@ -17,6 +17,7 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 from chassis.auth import KeyFiles, Signer
 from chassis.database import open_pool
 from chassis.errors import reason_in, reason_of
+from chassis.limits import Limits
 from chassis.log import LogReader, Row, first_broken
 from chassis.rpc import channel, stub
 from chassis.settings import Settings
@@ -29,11 +30,14 @@ from services.table.domain import Table
 from services.table.rpc.messages import move_message
 from services.table.store.codec import decode
 from tests.conftest import Database
+from tools.embedded.nats import EmbeddedNats
 
 SEAT_ACCOUNTS = [str(UUID(int=n + 1, version=4)) for n in range(6)]
 STRANGER = str(UUID(int=99, version=4))
 
 CALL_SECONDS = 20
+# Few accounts do here what many people would.
+GENEROUS = Limits(caller_burst=100_000, caller_calls_per_second=100_000, caller_streams=100_000)
 
 _TABLE = table_pb2.DESCRIPTOR.services_by_name["Table"]
 _GAMES = games_pb2.DESCRIPTOR.services_by_name["Games"]
@@ -96,20 +100,35 @@ class Service:
             await each.close()
 
 
-def settings_for(database: Database, keys: KeyFiles) -> Settings:
-    """Settings of a table service on this database."""
-    return Settings(service_name="table", postgres_dsn=database.dsn("table"), jwks_file=keys.jwks)
+def settings_for(database: Database, keys: KeyFiles, nats: EmbeddedNats | None = None) -> Settings:
+    """Settings of a table service on this database; without NATS it is alone."""
+    return Settings(
+        service_name="table",
+        postgres_dsn=database.dsn("table"),
+        jwks_file=keys.jwks,
+        nats_url="" if nats is None else nats.url("table"),
+        limits=GENEROUS,
+    )
 
 
 @asynccontextmanager
-async def running(database: Database, keys: KeyFiles) -> AsyncIterator[Service]:
+async def running(database: Database, keys: KeyFiles, nats: EmbeddedNats | None = None) -> AsyncIterator[Service]:
     """A table service that stops at the end of the context."""
-    async with build(settings_for(database, keys)) as address:
+    async with build(settings_for(database, keys, nats)) as address:
         service = Service(str(address), Signer.from_file(keys.signing_key))
         try:
             yield service
         finally:
             await service.close()
+
+
+@asynccontextmanager
+async def running_replicas(
+    database: Database, keys: KeyFiles, nats: EmbeddedNats, count: int = 2
+) -> AsyncIterator[list[Service]]:
+    """Several replicas in this process; a game is hosted by the one that it is created at."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(running(database, keys, nats)) for _ in range(count)]
 
 
 def person(account: str) -> games_pb2.SeatSetup:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
+from uuid import uuid4
 
 from levata.facts.v1 import facts_pb2
 from nats.aio.client import Client
@@ -19,11 +20,16 @@ from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
+from services.table.app.audience import Audiences
+from services.table.app.following import Following
 from services.table.app.gatherings import Gatherings
 from services.table.app.host import Host
+from services.table.app.replicas import NoReplicas
+from services.table.app.routing import Routing
 from services.table.app.tables import Tables
 from services.table.rpc import api, messages
 from services.table.rpc.gatherings import OtherReplicas
+from services.table.rpc.replicas import NatsReplicas
 from services.table.store.chat import ChatStore
 from services.table.store.database import Store
 from services.table.store.log import GameLog
@@ -38,20 +44,27 @@ FACTS_ACCESS: Final = Access.by("league", "ledger", "matchmaker")
 
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncIterator[Address]:
-    """Start the service; it is stopped at the end of the context. Without NATS (an empty URL) it relays no facts."""
+    """Start the service; it is stopped at the end of the context.
+
+    Without NATS (an empty URL) it relays no facts, and hears nothing of other replicas.
+    """
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await _connect(settings, stack)
-        relay = await _relay(nats, pool, stack)
+        relay = None if nats is None else await _relay(nats, pool, stack)
         on_facts = None if relay is None else relay.wake
         writer = await stack.enter_async_context(GroupWriter(settings.postgres_dsn, on_facts=on_facts))
 
-        store, game_log = Store(pool), GameLog(writer, LogReader(pool))
-        host = Host(store, game_log, messages, clock)
+        store, game_log, host_id = Store(pool), GameLog(writer, LogReader(pool)), uuid4()
+        replicas = NoReplicas() if nats is None else NatsReplicas(nats, host_id)
+        audiences = Audiences(messages)
+        following = Following(game_log, replicas, audiences)
+        host = Host(host_id, store, game_log, clock, replicas, audiences, following)
+        routing = Routing(store, game_log, host, replicas)
         server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
-        gatherings = await _gatherings(pool, nats, host.host_id, stack)
-        api.serve(server, Tables(store, game_log, host), gatherings)
+        gatherings = await _gatherings(pool, nats, str(host_id), stack)
+        api.serve(server, Tables(store, game_log, host, following, routing), gatherings)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
         collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
@@ -65,6 +78,12 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
         address = Address(settings.listen.host, port)
+        if isinstance(replicas, NatsReplicas):
+            await replicas.start(routing.serve)
+            stack.push_async_callback(replicas.stop)
+        await following.start()
+        stack.push_async_callback(following.stop)
+        stack.callback(audiences.close, "DRAINING")
         await host.start(str(address))
         stack.push_async_callback(host.stop)
         yield address
@@ -91,10 +110,8 @@ async def _gatherings(pool: Pool, nats: Client | None, replica_id: str, stack: A
     return gatherings
 
 
-async def _relay(nats: Client | None, pool: Pool, stack: AsyncExitStack) -> Relay | None:
-    """Send facts to JetStream, if there is one."""
-    if nats is None:
-        return None
+async def _relay(nats: Client, pool: Pool, stack: AsyncExitStack) -> Relay:
+    """Send facts to JetStream."""
     relay = Relay(pool, nats, GAMES)
     await relay.start()
     stack.push_async_callback(relay.stop)

@@ -114,20 +114,20 @@ async def test_a_game_whose_clock_fails_stops_no_other(
     service: Service, reader: LogReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, sound = [await create_game(service, people=4, clock=SHORT) for _ in range(2)]
-    expire = RunningGame.expire
+    look = RunningGame.look
 
-    def failing(game: RunningGame, trustworthy: bool) -> None:
+    def failing(game: RunningGame, trusted_since_us: int) -> None:
         if str(game.game_id) == broken:
             raise AssertionError("a fault of ours")
-        expire(game, trustworthy)
+        look(game, trusted_since_us)
 
-    monkeypatch.setattr(RunningGame, "expire", failing)
+    monkeypatch.setattr(RunningGame, "look", failing)
     log = GameLog(reader, sound)
     await until(log, lambda: log.version > 2)
     assert log.event(2) == Moved(log.tables[0].turn, log.tables[0].bot_move(), Decider.CLOCK)
     # The broken one is served no more; its log stays.
-    here = service.table(SEAT_ACCOUNTS[0]).Here(table_pb2.HereRequest(game_id=broken))
-    assert (await refused(here)).reason == "TEMPORARILY_UNAVAILABLE"
+    watch = service.table(SEAT_ACCOUNTS[0]).Watch(table_pb2.WatchRequest(game_id=broken))
+    assert (await refused(watch)).reason == "TEMPORARILY_UNAVAILABLE"
     stopped = GameLog(reader, broken)
     await stopped.refresh()
     assert stopped.version == 1

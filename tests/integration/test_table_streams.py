@@ -284,7 +284,7 @@ async def leave_many_watches(service: Service, host: Host) -> None:
     async with asyncio.timeout(CALL_SECONDS):
         # Heartbeats come and go meanwhile.
         while (
-            len(game.subscriptions) > 1
+            len(game.audience.subscriptions) > 1
             or len(asyncio.all_tasks()) > tasks_before
             or pool.get_idle_size() < pool.get_size()
         ):

@@ -15,7 +15,7 @@ from levata.table.v1 import table_pb2
 from rules.game import Rejection
 from services.table import domain
 from services.table.app.presence import GRACE_SECONDS
-from services.table.app.running import PlayerCommand
+from services.table.app.requests import PlayerCommand
 from services.table.domain import ClockResumed, Decider, Moved, SeatChanged
 from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.facts import facts_of
@@ -159,7 +159,7 @@ def _sent(evidence: Evidence) -> dict[tuple[str, str], tuple[Client, Sent]]:
 
 
 def _key(client: Client, command: Sent) -> UUID:
-    return PlayerCommand(client.account, command.command_id, command.at_version, command.move).name().key
+    return PlayerCommand.of(client.account, command.command_id, command.at_version, command.move).name.key
 
 
 def viewers_see_the_log(evidence: Evidence) -> Iterator[str]:

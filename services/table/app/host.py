@@ -1,37 +1,37 @@
-"""A replica as the host of its games: heartbeat, claims, clocks.
+"""A replica as the host of its games: which they are, how they come and go, and their clocks.
 
-A game belongs to the replica that its row in `game_hosts` names; a replica that is not seen for three seconds loses
-its games to whoever claims them. Belonging is only about who does the work: that two hosts never both write one version
-is the log's promise, not this module's.
+A game belongs to the replica that its row in `game_hosts` names. Belonging is only about who does the work: that two
+hosts never both write one version is the log's promise, not this module's.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from functools import partial
-from typing import Any, Final, TypeVar
-from uuid import UUID, uuid4
+from typing import Final
+from uuid import UUID
 
 import structlog
 
 from chassis.clock import Clock
 from chassis.errors import Refused
-from services.table import domain
-from services.table.app.ports import GameLog, Loaded, Messages, Store
+from chassis.tasks import Background
+from services.table.app import errors
+from services.table.app.audience import Audiences
+from services.table.app.deadlines import Deadlines
+from services.table.app.folding import load
+from services.table.app.following import Following
+from services.table.app.heartbeat import BEAT_SECONDS, Heartbeat
+from services.table.app.ports import GameLog, Loaded, Owner, Store
+from services.table.app.replicas import Replicas
 from services.table.app.running import RunningGame
 from services.table.app.thinking import Thinkers
-from services.table.domain import HOST_SILENT_SECONDS
 
 log = structlog.get_logger(__name__)
 
-T = TypeVar("T")
-
-BEAT_SECONDS: Final = 1.0
-# A heartbeat that takes longer has failed.
-BEAT_TIMEOUT_SECONDS: Final = 2.0
 TICK_SECONDS: Final = 0.25
 # A loop that was late by so much cannot tell whether a player's move arrived in time.
 LATE_SECONDS: Final = 0.5
 LOADS_AT_ONCE: Final = 8
+# How often our games are compared with the rows in any case: a claim whose answer was lost leaves no other trace.
+COMPARE_SECONDS: Final = 10.0
 # Partitions are made two months ahead, so that a day without the database does no harm.
 HOUSEKEEPING_SECONDS: Final = 6 * 3600
 
@@ -39,51 +39,56 @@ HOUSEKEEPING_SECONDS: Final = 6 * 3600
 class Host:
     """The running games of this replica. Implements `running.Surroundings`."""
 
-    def __init__(self, store: Store, game_log: GameLog, messages: Messages, clock: Clock) -> None:
-        self.host_id = str(uuid4())
+    def __init__(
+        self,
+        host_id: UUID,
+        store: Store,
+        game_log: GameLog,
+        clock: Clock,
+        replicas: Replicas,
+        audiences: Audiences,
+        following: Following,
+    ) -> None:
+        # This process's name as a host; a restarted process is another host.
+        self.id: Final = host_id
         self.store = store
         self.log = game_log
-        self.messages = messages
         self.clock = clock
+        self.replicas = replicas
+        self.heartbeat = Heartbeat(store, clock, self.id, self)
+        self.deadlines = Deadlines()
         self.thinkers = Thinkers()
+        self.background = Background()
         self.games: dict[UUID, RunningGame] = {}
-        self._address = ""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # Games whose first commit is under way here: their rows come before.
+        self.beginning: set[UUID] = set()
+        # Games that met a fault of ours: they are served no more by this process, and their logs stay for the next.
+        self.stopped: set[UUID] = set()
+        self.stopping = False
+        self._audiences = audiences
+        self._following = following
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._stopping = False
-        # Clock time of the last heartbeat that succeeded, and since when heartbeats have succeeded without a break.
-        self.beat_at_us = 0
-        self._beating_since_us = 0
-        # Whether the database may know of games of ours that we do not.
-        self._unsure_of_own = False
-        # The last time at which our clocks could not be trusted: the loop was late, or Postgres was away.
-        self._troubled_at_us = 0
-
-    @property
-    def id(self) -> UUID:
-        """This process's name as a host; a restarted process is another host."""
-        return UUID(self.host_id)
+        # Loop time of the next comparison with the rows.
+        self._compare_at = 0.0
 
     async def start(self, address: str) -> None:
         """Be seen, and take on the games that nobody hosts."""
-        self._address = address
-        await self._beat()
+        await self.heartbeat.start(address)
         for name, work in (
-            ("heartbeat", self._heartbeat()),
+            ("heartbeat", self.heartbeat.run()),
             ("claims", self._claim()),
             ("clocks", self._tick()),
+            ("silences", self._audiences.fill_silences()),
             ("housekeeping", self._keep_house()),
         ):
-            self.spawn(name, work)
+            self.background.spawn(name, work)
 
     async def stop(self) -> None:
         """Leave the games to others; what is in flight is committed first."""
-        self._stopping = True
+        self.stopping = True
         for game in list(self.games.values()):
             game.release()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.background.stop()
         self.thinkers.stop()
         try:
             await self.store.release(self.id)
@@ -94,43 +99,22 @@ class Host:
     # What running games need
 
     async def load(self, game_id: UUID) -> Loaded | None:
-        """A game folded from the log; None when there is none, or when it was cancelled before it began."""
-        table = None
-        logged = await self.log.read(game_id)
-        for commit, _ in logged:
-            if table is None and not isinstance(commit.events[0], domain.Created):
-                return None
-            table = domain.apply(table, commit)
-        return None if table is None else Loaded(table, logged[-1].chain)
+        """A game as the log has it now."""
+        return await load(self.log, game_id)
 
     async def still_owns(self, game_id: UUID, epoch: int) -> bool:
         """Whether this replica hosts the game at this epoch."""
-        return await self.store.owner(game_id) == (self.id, epoch)
+        owner = await self.store.owner(game_id)
+        return owner is not None and (owner.host_id, owner.epoch) == (self.id, epoch)
 
-    def drop(self, game: RunningGame) -> None:
-        """The game needs no host, or has another."""
+    def drop(self, game: RunningGame, *, is_faulty: bool) -> None:
+        """The game needs no host, or has another; or it met a fault of ours."""
         if self.games.get(game.game_id) is game:
             del self.games[game.game_id]
-        if game.table.over:
-            self.spawn("mark a game as over", self.store.mark_over(game.game_id))
-
-    def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
-        """Run `work` beside everything else; a failure is logged, and cancels nothing."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, name))
-
-    async def to_its_end(self, name: str, work: Coroutine[None, None, T]) -> T:
-        """The result of `work`, which goes on to its end when its caller is cancelled."""
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
-
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background work failed", work=name, exc_info=task.exception())
+        if is_faulty:
+            self.stopped.add(game.game_id)
+        elif game.table.over:
+            self.background.spawn("mark a game as over", self.store.mark_over(game.game_id))
 
     # Games coming in
 
@@ -140,13 +124,14 @@ class Host:
         if known is not None:
             # Found in the log and taken by then.
             return known
-        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch)
+        audience = self._audiences.begin(loaded.table.version)
+        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch, audience)
         game.go_on()
         return game
 
-    def look_for_own_games(self) -> None:
+    def compare_soon(self) -> None:
         """Something that was not answered may have made a game ours in the database: take what is not here."""
-        self._unsure_of_own = True
+        self._compare_at = 0.0
 
     async def take(self, game_id: UUID, epoch: int) -> RunningGame | None:
         """Host a game that this replica owns at `epoch` and begin with a logged act; None when it is over."""
@@ -155,69 +140,88 @@ class Host:
             return known
         async with self._loads:
             loaded = await self.load(game_id)
-        if loaded is None or loaded.table.over:
-            # Created but never committed (its caller repeats or cancels), cancelled, or finished.
-            if loaded is not None:
-                await self.store.mark_over(game_id)
-            return None
+            if loaded is None or loaded.table.over:
+                # Created but never committed (its caller repeats or cancels), cancelled, or finished.
+                if loaded is not None:
+                    await self.store.mark_over(game_id)
+                return None
+            # Who follows it here goes on without noticing.
+            audience = await self._following.hand_over(game_id, loaded.table.version)
         known = self.games.get(game_id)
-        if self._stopping or (known is not None and known.epoch >= epoch):
+        if self.stopping or (known is not None and known.epoch >= epoch):
+            if audience is not None:
+                audience.close("MOVED")
             return known
         if known is not None:
             # Another host had it for a while. Its watchers come again.
             known.let_go()
-        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch)
+        audience = audience or self._audiences.begin(loaded.table.version)
+        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch, audience)
         game.take_over()
         return game
 
+    async def find(self, game_id: UUID, owner: Owner) -> RunningGame | None:
+        """The game, if by its row it is ours or nobody's: then it is taken, whatever becomes of the caller."""
+        if game_id in self.stopped:
+            raise errors.unavailable()
+        if owner.host_id == self.id:
+            return await self.background.to_its_end("take a game over", self.take(game_id, owner.epoch))
+        if (owner.host_id is None or not owner.is_alive) and self.heartbeat.is_sure:
+            await self.background.to_its_end("claim a game", self._claim_one(game_id, owner.epoch))
+        return self.games.get(game_id)
+
+    async def _claim_one(self, game_id: UUID, epoch: int) -> None:
+        claimed = await self.store.claim(self.id, game_id, epoch, judging=self.heartbeat.may_judge)
+        if claimed is not None:
+            log.info("claimed a game", game=str(game_id), epoch=claimed)
+            await self._taken(game_id, claimed)
+
+    # What the heartbeat needs
+
+    async def compare(self) -> None:
+        """Let go what has become another's, take what has become ours, and go on with the rest."""
+        # Games that come while the rows are read are not in them, and need not be compared.
+        here = list(self.games.values())
+        own = dict(await self.store.own_games(self.id))
+        for game in here:
+            if own.get(game.game_id) != game.epoch and not game.dropped:
+                log.warning("a game has become another's", game=str(game.game_id), epoch=game.epoch)
+                game.let_go()
+        for game_id, epoch in own.items():
+            if game_id not in self.games and game_id not in self.beginning and game_id not in self.stopped:
+                self._take_soon(game_id, epoch)
+
+    def go_on(self) -> None:
+        """Our games are surely ours again: bots whose turn came meanwhile decide."""
+        for game in list(self.games.values()):
+            game.go_on()
+
     # The loops
 
-    async def _heartbeat(self) -> None:
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            try:
-                async with asyncio.timeout(BEAT_TIMEOUT_SECONDS):
-                    await self._beat()
-            except Exception as error:
-                self._troubled_at_us = self.clock.now_us()
-                log.warning("heartbeat failed", error=repr(error))
-
-    async def _beat(self) -> None:
-        await self.store.heartbeat(self.id, self._address)
-        now = self.clock.now_us()
-        if now - self.beat_at_us > HOST_SILENT_SECONDS * 1_000_000:
-            # Others may have taken games meanwhile, and players could not be heard.
-            self._troubled_at_us = self._beating_since_us = now
-        self.beat_at_us = now
-
     async def _claim(self) -> None:
-        """Claim what nobody hosts; others are judged only after our own heartbeats held for a whole window."""
+        """Take what nobody hosts, and now and then what is ours without our knowing."""
+        loop = asyncio.get_running_loop()
         while True:
             claimed: list[tuple[UUID, int]] = []
             try:
-                if self._unsure_of_own:
-                    own = await self.store.own_games(self.id)
-                    self._unsure_of_own = False
-                    for game_id, epoch in own:
-                        if game_id not in self.games:
-                            self.spawn("take a game over", self._taken(game_id, epoch))
-                if self._beats_held():
-                    claimed = await self.store.claim_abandoned(self.id)
+                if loop.time() >= self._compare_at:
+                    self._compare_at = loop.time() + COMPARE_SECONDS
+                    await self.compare()
+                if self.heartbeat.is_sure:
+                    claimed = await self.store.claim_abandoned(self.id, judging=self.heartbeat.may_judge)
                     for game_id, epoch in claimed:
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
-                        self.spawn("take a game over", self._taken(game_id, epoch))
+                        self._take_soon(game_id, epoch)
             except Exception as error:
                 # The claim may have been committed all the same, and we did not hear of it.
-                self.look_for_own_games()
+                self.compare_soon()
                 log.warning("cannot look for abandoned games", error=repr(error))
             # A batch is seldom all that a host has left.
             if not claimed:
                 await asyncio.sleep(BEAT_SECONDS)
 
-    def _beats_held(self) -> bool:
-        now = self.clock.now_us()
-        window = HOST_SILENT_SECONDS * 1_000_000
-        return now - self.beat_at_us < window and now - self._beating_since_us >= window
+    def _take_soon(self, game_id: UUID, epoch: int) -> None:
+        self.background.spawn("take a game over", self._taken(game_id, epoch))
 
     async def _taken(self, game_id: UUID, epoch: int) -> None:
         """Take over a game that was claimed; as often as it takes, because nobody else will while we are alive."""
@@ -240,32 +244,34 @@ class Host:
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
 
     async def _tick(self) -> None:
-        """Clocks that ran out, and heartbeats to silent streams."""
+        """Look at games whose times have come."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while True:
             due += TICK_SECONDS
             await asyncio.sleep(due - loop.time())
-            late = loop.time() - due
-            now_us = self.clock.now_us()
-            if late > LATE_SECONDS:
-                self._troubled_at_us = now_us
+            if loop.time() - due > LATE_SECONDS:
+                self.heartbeat.trouble()
                 due = loop.time()
-            for game in list(self.games.values()):
-                try:
-                    self._look_at_clock(game)
-                    if game.subscriptions:
-                        game.fill_silences(loop.time())
-                except Exception:
-                    # The other games' clocks go on.
-                    log.exception("a game's clock failed", game=str(game.game_id))
-                    game.let_go()
+            if not self.replicas.connected:
+                # Players at other replicas cannot be heard.
+                self.heartbeat.trouble()
+            # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
+            for game_id, entry_us in list(self.deadlines.due(self.heartbeat.beat_at_us)):
+                game = self.games.get(game_id)
+                if game is not None and game.look_at_us == entry_us:
+                    self._look_at(game)
 
-    def _look_at_clock(self, game: RunningGame) -> None:
-        table = game.table
-        deadline_us = table.deadline_us
-        # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
-        if deadline_us and deadline_us <= self.beat_at_us:
-            game.expire(trustworthy=self._troubled_at_us < table.opened_at_us)
-        elif not deadline_us and 0 < table.abandoned_at_us <= self.beat_at_us:
-            game.leave_to_bot()
+    def _look_at(self, game: RunningGame) -> None:
+        try:
+            if 0 < game.due_at_us <= self.heartbeat.beat_at_us:
+                game.look(self.heartbeat.troubled_at_us)
+                # Until what comes of it is committed, and should nothing come of it.
+                self.deadlines.look_again(game, self.heartbeat.beat_at_us + 1)
+            else:
+                game.look_at_us = 0
+                self.deadlines.note(game)
+        except Exception:
+            # The other games' clocks go on.
+            log.exception("a game's clock failed", game=str(game.game_id))
+            game.stop()

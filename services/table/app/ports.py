@@ -26,6 +26,25 @@ class Logged(NamedTuple):
 
     commit: Commit
     chain: bytes
+    # Of the command that caused it.
+    key: UUID | None
+
+
+class Submitted(NamedTuple):
+    """A row that is on its way into the log."""
+
+    chain: bytes
+    payload: bytes
+
+
+class Owner(NamedTuple):
+    """Whose a running game is."""
+
+    # None: released.
+    host_id: UUID | None
+    epoch: int
+    # Whether the host has been seen lately.
+    is_alive: bool
 
 
 class CommandName(NamedTuple):
@@ -70,8 +89,8 @@ class GameLog(Protocol):
         after: Table | None,
         command: CommandName | None,
         done: Callable[[AppendResult], None],
-    ) -> bytes:
-        """Append a commit; answers at once with the chain that its row will have, and calls `done` with the outcome."""
+    ) -> Submitted:
+        """Append a commit; answers at once with its row, and calls `done` with the outcome."""
         ...
 
     async def append_first(
@@ -135,16 +154,26 @@ class Store(Protocol):
         """This replica is alive, by the database's clock."""
         ...
 
-    async def owner(self, game_id: UUID) -> tuple[UUID | None, int] | None:
-        """A game's host and epoch; None for a game that has none or is over."""
+    async def owner(self, game_id: UUID) -> Owner | None:
+        """Whose a game is; None for a game that nobody was to host yet, or that is over."""
         ...
 
     async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """The running games that this replica owns, with their epochs."""
         ...
 
-    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
-        """Take over games without a living host, a batch at a time: their ids and new epochs."""
+    async def claim(self, host_id: UUID, game_id: UUID, epoch: int, *, judging: bool) -> int | None:
+        """Take over one game, if it is still at this epoch and released; or, `judging` others, if its host is silent.
+
+        The new epoch, None if it was not to be had.
+        """
+        ...
+
+    async def claim_abandoned(self, host_id: UUID, *, judging: bool) -> list[tuple[UUID, int]]:
+        """Take over games that were released or, `judging` others, whose hosts are silent, a batch at a time.
+
+        Their ids and new epochs.
+        """
         ...
 
     async def mark_over(self, game_id: UUID) -> None:

@@ -7,12 +7,9 @@ of an append that did not come back plainly committed is decided by the log alon
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from hashlib import sha256
 from itertools import chain as chained
 from itertools import repeat
-from struct import Struct
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, assert_never
 from uuid import UUID
 
 import structlog
@@ -20,52 +17,41 @@ import structlog
 from chassis.clock import Clock
 from chassis.errors import Refused
 from chassis.log import AppendResult
+from chassis.tasks import Background
 from rules.game import NO_SEAT, Rejection
 from rules.moves import Move
 from services.table import domain
 from services.table.app import errors
-from services.table.app.ports import Applied, CommandName, CommitMessages, GameLog, Loaded, Messages
-from services.table.app.subscription import Subscription
+from services.table.app.audience import Audience
+from services.table.app.deadlines import Deadlines
+from services.table.app.heartbeat import Heartbeat
+from services.table.app.ports import Applied, GameLog, Loaded, Submitted
+from services.table.app.replicas import Replicas
+from services.table.app.requests import Done, Outcome, PlayerCommand, Request
 from services.table.app.thinking import Thinkers
-from services.table.domain import SLOW_BOTS, BotQuestion, Decider, Step, Table, Viewer
+from services.table.domain import SLOW_BOTS, BotQuestion, Decider, Step, Table
 
 log = structlog.get_logger(__name__)
 
-# What a command says, in so few bytes that they are their own hash.
-_CONTENT: Final = Struct(">II")
 COMMANDS_WAITING_MAX: Final = 64
-HEARTBEAT_SECONDS: Final = 3.0
 RECOVERY_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
-
-
-class PlayerCommand(NamedTuple):
-    """A person's move as it came in."""
-
-    account: str
-    # As the client made it, canonical.
-    command_id: str
-    at_version: int
-    move: Move
-
-    def name(self) -> CommandName:
-        """What the log knows the command by. Ids are per player, so that no player can use up another's."""
-        key = sha256(f"{self.account}/{self.command_id}".encode()).digest()[:16]
-        return CommandName(UUID(bytes=key), _CONTENT.pack(self.at_version, self.move))
-
-
-Outcome = int | Refused
-# Told the commit's version, or why not.
-Done = Callable[[Outcome, bool], None]
 
 
 class Surroundings(Protocol):
     """What a running game needs of its host."""
 
-    host_id: str
     log: GameLog
-    messages: Messages
     clock: Clock
     thinkers: Thinkers
+    replicas: Replicas
+    deadlines: Deadlines
+    heartbeat: Heartbeat
+    background: Background
+
+    @property
+    def id(self) -> UUID:
+        """Its name as a host."""
+        ...
 
     async def load(self, game_id: UUID) -> Loaded | None:
         """The game as the log has it now."""
@@ -75,12 +61,8 @@ class Surroundings(Protocol):
         """Whether this replica is still the game's host at this epoch."""
         ...
 
-    def drop(self, game: "RunningGame") -> None:
-        """The game is over, or somebody else's."""
-        ...
-
-    def spawn(self, name: str, work: Coroutine[None, None, None]) -> None:
-        """Run something beside the game, to its end."""
+    def drop(self, game: "RunningGame", *, is_faulty: bool) -> None:
+        """The game is over, or somebody else's; or it met a fault of ours."""
         ...
 
 
@@ -88,20 +70,19 @@ def late_answer(table: Table, command: PlayerCommand, applied: Applied | None) -
     """What a command gets whose decision is closed: its first answer again, or why it was not taken."""
     if applied is None:
         return (errors.rejected(Rejection.GAME_FINISHED) if table.over else errors.stale(table.version)), False
-    if applied.content_hash != command.name().content_hash:
+    if applied.content_hash != command.name.content_hash:
         return errors.command_id_reused(), False
     return applied.version, True
 
 
 class _Waiting(NamedTuple):
-    command: PlayerCommand
+    request: Request
     done: Done
-    origin: Subscription | None
 
 
 class _InFlight(NamedTuple):
     step: Step
-    chain: bytes
+    row: Submitted
     waiting: _Waiting | None
 
 
@@ -116,14 +97,16 @@ class RunningGame:
         "_queue",
         "_recovering",
         "_thinking",
+        "audience",
         "dropped",
         "epoch",
         "game_id",
-        "subscriptions",
+        "look_at_us",
         "table",
     )
 
-    def __init__(self, around: Surroundings, game_id: UUID, loaded: Loaded, epoch: int) -> None:
+    def __init__(self, around: Surroundings, game_id: UUID, loaded: Loaded, epoch: int, audience: Audience) -> None:
+        """`audience` is at the loaded table's version."""
         self._around = around
         self.game_id = game_id
         self.epoch = epoch
@@ -138,14 +121,17 @@ class RunningGame:
         # Commands that are looked up in the log now.
         self._looking_up = 0
         self.dropped = False
-        self.subscriptions: list[Subscription] = []
+        self.audience = audience
+        # When the host looks at this game next; see `Deadlines`.
+        self.look_at_us = 0
+        around.deadlines.note(self)
 
-    # Commands
+    # Requests
 
-    def act(self, command: PlayerCommand, done: Done, origin: Subscription | None = None) -> None:
-        """A person's move. `done` is called once: with the commit's version and whether it was applied before, or
-        with a refusal. `origin` is the stream that it came on, which gets the command's id with the commit."""
-        waiting = _Waiting(command, done, origin)
+    def handle(self, request: Request, done: Done) -> None:
+        """Do what is asked, after what waits already. `done` is called once: with the commit's version and whether it
+        was applied before, or with a refusal."""
+        waiting = _Waiting(request, done)
         if self.dropped:
             done(errors.unavailable(), False)
         elif self._in_flight is None and not self._recovering:
@@ -158,32 +144,54 @@ class RunningGame:
 
     def take_over(self) -> None:
         """The first act of a new host: a logged event that fences the old one."""
-        self._server_step(domain.resume_clock(self.table, self.epoch, self._around.host_id, self._now_us()))
+        self._server_step(domain.resume_clock(self.table, self.epoch, str(self._around.id), self._now_us()))
 
     def go_on(self) -> None:
         """Let bots decide, if it is their turn."""
         self._go_on()
 
-    def expire(self, trustworthy: bool) -> None:
-        """The open decision's clock has run out; where our own clocks were not `trustworthy` it starts afresh."""
-        if self._in_flight is not None or self._recovering or self.dropped or self.table.turn == NO_SEAT:
-            return
+    @property
+    def due_at_us(self) -> int:
+        """When `look` has something to do, unless the table changes before; 0: never."""
+        return self.table.deadline_us or self.table.abandoned_at_us
+
+    def look(self, trusted_since_us: int) -> None:
+        """A time that was waited for has come. Clocks that began before our own could be trusted start afresh."""
         table = self.table
-        if table.server_decides:
+        if not self._may_decide or table.turn == NO_SEAT:
+            return
+        if not table.deadline_us:
+            # Whose turn it is has left a game without a clock for too long: a bot plays it out.
+            self._server_step(domain.go_away(table, [table.turn], self._now_us()))
+        elif table.server_decides:
             # A bot may think for longer than people may. Nobody plays for it: its move comes, or it begins anew.
             self._go_on()
-        elif trustworthy:
+        elif trusted_since_us < table.opened_at_us:
             self._server_step(domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, self._now_us()))
         else:
             self.take_over()
 
-    def leave_to_bot(self) -> None:
-        """Whose turn it is has left a game without a clock for too long: a bot plays it out."""
-        if self.table.turn != NO_SEAT:
-            self._server_step(domain.go_away(self.table, [self.table.turn], self._now_us()))
+    @property
+    def _may_decide(self) -> bool:
+        """Whether the next step may be made now: none is under way, and the game is surely ours."""
+        return self._is_idle and self._around.heartbeat.is_sure
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._in_flight is None and not self._recovering and not self.dropped
 
     def _handle(self, waiting: _Waiting) -> None:
-        command = waiting.command
+        if not self._around.heartbeat.is_sure:
+            # It may have waited here while this process stood still and another took the game.
+            waiting.done(errors.unavailable(), False)
+            return
+        match waiting.request:
+            case PlayerCommand() as command:
+                self._act(waiting, command)
+            case _:
+                assert_never(waiting.request)
+
+    def _act(self, waiting: _Waiting, command: PlayerCommand) -> None:
         table = self.table
         now_us = self._now_us()
         is_closed = table.is_closed_to_people(now_us)
@@ -210,7 +218,7 @@ class RunningGame:
     def _look_up(self, waiting: _Waiting) -> None:
         if self._looking_up < COMMANDS_WAITING_MAX:
             self._looking_up += 1
-            self._around.spawn("look up a command", self._answer_late(waiting))
+            self._around.background.spawn("look up a command", self._answer_late(waiting))
         else:
             waiting.done(errors.busy(), False)
 
@@ -218,8 +226,8 @@ class RunningGame:
         """Answer a command whose decision is closed: applied before, its id used otherwise, or too late."""
         answer: tuple[Outcome, bool] = errors.unavailable(), False
         try:
-            applied = await self._around.log.applied(self.game_id, waiting.command.name().key)
-            answer = late_answer(self.table, waiting.command, applied)
+            applied = await self._around.log.applied(self.game_id, waiting.request.name.key)
+            answer = late_answer(self.table, waiting.request, applied)
         except Refused as refused:
             answer = refused, False
         finally:
@@ -228,17 +236,17 @@ class RunningGame:
             waiting.done(*answer)
 
     def _server_step(self, step: Step | Rejection) -> None:
-        if self._in_flight is None and not self._recovering and not self.dropped and not isinstance(step, Rejection):
+        if self._is_idle and not isinstance(step, Rejection):
             self._append(step, None)
 
     # Appending
 
     def _append(self, step: Step, waiting: _Waiting | None) -> None:
-        name = None if waiting is None else waiting.command.name()
-        chain = self._around.log.submit(
+        name = None if waiting is None else waiting.request.name
+        row = self._around.log.submit(
             self.game_id, self._chain, self.table, step.commit, step.table, name, self._appended
         )
-        self._in_flight = _InFlight(step, chain, waiting)
+        self._in_flight = _InFlight(step, row, waiting)
 
     def _appended(self, result: AppendResult) -> None:
         flight = self._in_flight
@@ -249,8 +257,7 @@ class RunningGame:
                 self._committed(flight)
                 self._go_on()
             except Exception:
-                # A fault of ours: this table stops.
-                self.let_go()
+                self.stop()
                 raise
         elif self.dropped:
             # Nothing hangs on the outcome any more: the next host reads the log.
@@ -259,41 +266,34 @@ class RunningGame:
                 flight.waiting.done(errors.unavailable(), False)
         else:
             self._recovering = True
-            self._around.spawn("recover a game", self._recover(flight, result))
+            self._around.background.spawn("recover a game", self._recover(flight, result))
 
     def _committed(self, flight: _InFlight) -> None:
         before = self.table
-        step, chain, waiting = flight
+        step, row, waiting = flight
+        commit = step.commit
         self.table = step.table
-        self._chain = chain
+        self._chain = row.chain
+        key = None if waiting is None else waiting.request.name.key
+        # First of all, so that who follows the game elsewhere has the commit before its command is answered there.
+        self._around.replicas.announce_commit(self.game_id, commit.version, row.payload, key)
         if waiting is not None:
-            waiting.done(step.commit.version, False)
-        if self.subscriptions:
-            self._publish(self._around.messages.commit_messages(before, step.commit, step.table), waiting)
+            waiting.done(commit.version, False)
+        self.audience.publish(before, commit, step.table, key)
         if step.table.over:
             self._end()
-
-    def _publish(self, messages: CommitMessages, waiting: _Waiting | None) -> None:
-        now = asyncio.get_running_loop().time()
-        version = self.table.version
-        origin = None if waiting is None else waiting.origin
-        for subscription in self.subscriptions:
-            if subscription is origin and waiting is not None:
-                message = messages.answer(subscription.viewer, waiting.command.command_id)
-            else:
-                message = messages.message(subscription.viewer)
-            subscription.version = version
-            subscription.push(message, now)
+        else:
+            self._around.deadlines.note(self)
 
     def _go_on(self) -> None:
-        while self._in_flight is None and not self._recovering and not self.dropped:
+        while self._is_idle:
             if self._queue:
                 self._handle(self._queue.popleft())
-            elif self.table.server_decides and not self._thinking:
+            elif self.table.server_decides and not self._thinking and self._may_decide:
                 question = self.table.bot_question()
                 if question.level in SLOW_BOTS:
                     self._thinking = True
-                    self._around.spawn("a bot thinks", self._think(question, self.table.opened_version))
+                    self._around.background.spawn("a bot thinks", self._think(question, self.table.opened_version))
                 else:
                     self._append_bots_move(question.answer())
             else:
@@ -303,14 +303,12 @@ class RunningGame:
         try:
             move = await self._around.thinkers.decide(question)
         except Exception:
-            # Nobody else would go on with this game here; its log stays for the next host.
-            self.let_go()
+            self.stop()
             raise
         finally:
             self._thinking = False
-        idle = self._in_flight is None and not self._recovering and not self.dropped
         # Meanwhile the decision may have been taken over by a person, or by another host.
-        if idle and self.table.opened_version == opened_version and self.table.server_decides:
+        if self._may_decide and self.table.opened_version == opened_version and self.table.server_decides:
             self._append_bots_move(move)
         self._go_on()
 
@@ -331,25 +329,28 @@ class RunningGame:
             raise
         self._in_flight = None
         self._recovering = False
-        if loaded.chain == flight.chain:
+        if loaded.chain == flight.row.chain:
             self._committed(flight)
         elif loaded.chain == self._chain:
             # Neither this commit nor anybody else's is in the log: its command id was used before, or it was lost.
             self._not_appended(waiting, result)
             if waiting is None and result is not AppendResult.UNKNOWN:
-                # The server's own step is refused for no reason of the game: stop this table, keep its log.
+                # The server's own step is refused for no reason of the game.
                 log.error("the log refuses a commit", game=str(self.game_id), version=flight.step.commit.version)
-                owned = False
+                self.stop()
+                return
         else:
             log.warning("beaten by another host", game=str(self.game_id), epoch=self.epoch)
             self.table, self._chain = loaded
             if waiting is not None:
                 waiting.done(errors.unavailable(), False)
-            self._close_streams("MOVED")
+            self.audience.close("MOVED")
+            self.audience.version = loaded.table.version
             owned = owned and not loaded.table.over
         if not owned:
             self._drop()
             return
+        self._around.deadlines.note(self)
         self._go_on()
 
     async def _read_back(self) -> tuple[Loaded, bool]:
@@ -375,57 +376,35 @@ class RunningGame:
         else:
             waiting.done(errors.unavailable(), False)
 
-    # Watchers
-
-    def subscribe(self, viewer: Viewer) -> Subscription:
-        """A stream of what is committed after the table's version now."""
-        subscription = Subscription(viewer, self.table.version, self._around.messages.closing("LAGGING", 0))
-        subscription.pushed_at = asyncio.get_running_loop().time()
-        self.subscriptions.append(subscription)
-        return subscription
-
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """The stream is gone."""
-        if subscription in self.subscriptions:
-            self.subscriptions.remove(subscription)
-
-    def fill_silences(self, now: float) -> None:
-        """A heartbeat to each stream that got nothing for a while."""
-        for subscription in self.subscriptions:
-            if now - subscription.pushed_at >= HEARTBEAT_SECONDS:
-                subscription.push(self._around.messages.heartbeat(subscription.version), now)
-
     # Endings
 
     def release(self) -> None:
         """This replica stops: streams are told where to resume, waiting commands to try again."""
-        self._close_streams("DRAINING")
+        self.audience.close("DRAINING")
         self._drop()
 
     def let_go(self) -> None:
-        """Serve this game no more, because of a fault of ours or because it was taken anew; its log stays."""
+        """Serve this game no more: it has another host, or was taken anew."""
         self._drop()
 
+    def stop(self) -> None:
+        """Serve this game no more, because of a fault of ours; its log stays."""
+        self._drop(is_faulty=True)
+
     def _end(self) -> None:
-        for subscription in self.subscriptions:
-            subscription.end()
+        self.audience.close()
         for waiting in self._queue:
             self._handle(waiting)
         self._queue.clear()
         self._drop()
 
-    def _drop(self) -> None:
+    def _drop(self, *, is_faulty: bool = False) -> None:
         self.dropped = True
         for waiting in self._queue:
             waiting.done(errors.unavailable(), False)
         self._queue.clear()
-        self._close_streams("MOVED")
-        self._around.drop(self)
-
-    def _close_streams(self, reason: str) -> None:
-        for subscription in self.subscriptions:
-            subscription.end(self._around.messages.closing(reason, subscription.version))
-        self.subscriptions.clear()
+        self.audience.close("MOVED")
+        self._around.drop(self, is_faulty=is_faulty)
 
     def _now_us(self) -> int:
         return self._around.clock.now_us()

@@ -4,17 +4,20 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
+from uuid import UUID
 
 from services.table.domain import Viewer
 
 # A viewer with so many unsent messages is cut off and may resume; a deal of six is some 60 messages.
 QUEUE_MAX: Final = 256
+# Commands of one stream that wait for their commits.
+EXPECTED_MAX: Final = 64
 
 
 class Subscription:
     """Messages for one stream, in order. `push` is for the game, `pump` for the stream's handler."""
 
-    __slots__ = ("_cut_off", "_done", "_messages", "_waiter", "pushed_at", "version", "viewer")
+    __slots__ = ("_cut_off", "_done", "_messages", "_waiter", "expected", "pushed_at", "version", "viewer")
 
     def __init__(self, viewer: Viewer, version: int, cut_off: bytes) -> None:
         """`cut_off` is the last message to a viewer that lags too far."""
@@ -22,11 +25,26 @@ class Subscription:
         self._cut_off = cut_off
         # The version that the viewer will have seen once the queue is sent.
         self.version = version
+        # Commands that came on this stream, by their keys in the log: their commits are to carry their ids.
+        self.expected: dict[UUID, str] = {}
         # Loop time of the last push; heartbeats fill silences.
         self.pushed_at = 0.0
         self._messages: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._done = False
+
+    def expect(self, key: UUID, command_id: str) -> bool:
+        """The commit of this command is to carry its id on this stream; False when too many are awaited."""
+        if len(self.expected) >= EXPECTED_MAX:
+            return False
+        self.expected[key] = command_id
+        return True
+
+    def is_answered(self, key: UUID, version: int) -> bool:
+        """Whether the commit of this version has brought its command's id, or will: it need not be told otherwise."""
+        if version > self.version:
+            return True
+        return self.expected.pop(key, None) is None
 
     def push(self, message: bytes, now: float) -> None:
         """Send this after what waits already; a viewer who lags too far is cut off."""

@@ -16,15 +16,19 @@ from rules.game import Game, Rejection
 from rules.values import value
 from services.table import domain
 from services.table.app import errors, listing
+from services.table.app.folding import Replayed, history
+from services.table.app.following import FollowedGame, Following
 from services.table.app.host import Host
 from services.table.app.listing import Summary
 from services.table.app.ports import CommandName, GameLog, Loaded, PreparedGame, Store
-from services.table.app.running import Done, Outcome, PlayerCommand, RunningGame, late_answer
-from services.table.app.subscription import Subscription
-from services.table.domain import DEFAULT_BOT, Clock, Created, Kind, Mode, Occupant, Secret, Table
+from services.table.app.requests import Done, Request
+from services.table.app.routing import Routing
+from services.table.app.running import RunningGame
+from services.table.domain import DEFAULT_BOT, Clock, Kind, Mode, Occupant, Secret, Table
 
 LIST_PAGE: Final = 50
-REPLAY_PAGE: Final = 200
+# Finished games that are looked at again, as those just over are.
+FINISHED_MAX: Final = 256
 
 
 @value
@@ -40,15 +44,6 @@ class NewGame:
     content_hash: bytes
 
 
-class Replayed(NamedTuple):
-    """One commit of a game's log, with the table before and after it."""
-
-    before: Table | None
-    commit: domain.Commit
-    after: Table
-    chain: bytes
-
-
 class Daily(NamedTuple):
     """What everybody may know of a day's deals."""
 
@@ -62,10 +57,14 @@ class Daily(NamedTuple):
 class Tables:
     """The use cases, one method each."""
 
-    def __init__(self, store: Store, log: GameLog, host: Host) -> None:
+    def __init__(self, store: Store, log: GameLog, host: Host, following: Following, routing: Routing) -> None:
         self._store = store
         self._log = log
         self.host = host
+        self._following = following
+        self._routing = routing
+        # The first is the one that was asked for longest ago.
+        self._finished: dict[UUID, Table] = {}
 
     async def prepare(self, request_id: UUID, game_type: str, variant: str, seats: int, mode: Mode) -> PreparedGame:
         """Fix a game's id and seed, stored before this answers."""
@@ -97,7 +96,7 @@ class Tables:
 
         A game that is in the log needs its host, so this goes on when its caller is cancelled.
         """
-        return await self.host.to_its_end("create a game", self._create(new))
+        return await self.host.background.to_its_end("create a game", self._create(new))
 
     async def _create(self, new: NewGame) -> int:
         prepared = await self._store.prepared(new.game_id)
@@ -112,7 +111,16 @@ class Tables:
                 if await self._log.first(new.game_id) is None:
                     raise errors.day_over()
                 return await self._created_before(new)
-        step = _opening(prepared, new, self.host.host_id, now_us)
+        if self.host.stopping:
+            raise errors.unavailable()
+        step = _opening(prepared, new, str(self.host.id), now_us)
+        self.host.beginning.add(new.game_id)
+        try:
+            return await self._begin(new, step)
+        finally:
+            self.host.beginning.discard(new.game_id)
+
+    async def _begin(self, new: NewGame, step: domain.Step) -> int:
         commit = step.commit
         epoch = await self._store.host_new_game(
             new.game_id, self.host.id, [UUID(seat.account) for seat in new.seats if seat.account]
@@ -125,7 +133,7 @@ class Tables:
             return commit.version
         if result is AppendResult.UNKNOWN:
             # It may be in the log though this call ends without knowing.
-            self.host.look_for_own_games()
+            self.host.compare_soon()
         return await self._created_before(new)
 
     async def _created_before(self, new: NewGame) -> int:
@@ -141,8 +149,8 @@ class Tables:
                 "GAME_ALREADY_CREATED", grpc.StatusCode.ALREADY_EXISTS, "The game was created with other content."
             )
         owner = await self._store.owner(new.game_id)
-        if owner is not None and owner[0] == self.host.id:
-            await self.host.take(new.game_id, owner[1])
+        if owner is not None and owner.host_id == self.host.id:
+            await self.host.take(new.game_id, owner.epoch)
         return first.version
 
     async def cancel(self, game_id: UUID) -> Kind:
@@ -174,76 +182,70 @@ class Tables:
             raise errors.refused("DAILY_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "Nobody played that day's game.")
         return Daily(game, day, commitment(seed), seed if day < today else None)
 
-    def act(self, game_id: UUID, command: PlayerCommand, done: Done, origin: Subscription | None = None) -> None:
-        """A person's move; as `RunningGame.act`, for any game."""
-        game = self.host.games.get(game_id)
-        if game is not None:
-            game.act(command, done, origin)
-        else:
-            self.host.spawn("a move in a game that is not here", self._act_elsewhere(game_id, command, done, origin))
-
-    async def _act_elsewhere(
-        self, game_id: UUID, command: PlayerCommand, done: Done, origin: Subscription | None
-    ) -> None:
-        answer: tuple[Outcome, bool] = errors.unavailable(), False
-        try:
-            game = await self.find(game_id)
-            if isinstance(game, RunningGame):
-                game.act(command, done, origin)
-                return
-            answer = await self._act_too_late(game_id, game, command)
-        except Refused as refused:
-            answer = refused, False
-        except BaseException:
-            # Cancelled, because the replica stops, or a fault of ours.
-            done(*answer)
-            raise
-        done(*answer)
-
-    async def _act_too_late(self, game_id: UUID, table: Table, command: PlayerCommand) -> tuple[Outcome, bool]:
-        """What a command gets in a game that is over: its first answer again, if it had one."""
-        if table.seat_of(command.account) is None:
-            return errors.not_seated(), False
-        if command.at_version > table.version:
-            return errors.future_version(table.version), False
-        return late_answer(table, command, await self._log.applied(game_id, command.name().key))
+    def ask(self, game_id: UUID, request: Request, done: Done) -> None:
+        """Have a game's host do what is asked, whatever replica it is; as `RunningGame.handle`."""
+        self._routing.ask(game_id, request, done)
 
     def is_disclosed(self, table: Table) -> bool:
         """Whether the game may be shown to all now, with its seed."""
         return table.is_disclosed(self.host.clock.now_us())
 
-    async def find(self, game_id: UUID) -> RunningGame | Table:
-        """A running game, or a finished one as the log has it. Refused when there is none, or nobody hosts it yet."""
-        running = self.host.games.get(game_id)
+    async def find(self, game_id: UUID) -> RunningGame | FollowedGame | Table:
+        """A running game, hosted here or elsewhere, or a finished one as the log has it; refused if there is none.
+
+        Who wants to watch must subscribe before waiting for anything else.
+        """
+        here = self._here(game_id)
+        if here is not None:
+            return here
+        if self.host.stopping:
+            raise errors.unavailable()
+        owner = await self._store.owner(game_id)
+        if owner is None:
+            table = await self._folded(game_id)
+            if not table.over:
+                raise errors.unavailable()
+            return table
+        running = await self.host.find(game_id, owner)
         if running is not None:
             return running
+        found = await self._following.follow(game_id)
+        if found is None:
+            raise errors.game_not_found()
+        # It may have come to us while its log was read.
+        return self.host.games.get(game_id) or found
+
+    async def table(self, game_id: UUID) -> Table:
+        """A game as it is now, or was a moment ago; refused if there is none."""
+        here = self._here(game_id)
+        if here is None:
+            return await self._folded(game_id)
+        return here if isinstance(here, Table) else here.table
+
+    def _here(self, game_id: UUID) -> RunningGame | FollowedGame | Table | None:
+        return self.host.games.get(game_id) or self._following.game(game_id) or self._finished.get(game_id)
+
+    async def _folded(self, game_id: UUID) -> Table:
         loaded = await self.host.load(game_id)
         if loaded is None:
             raise errors.game_not_found()
         if loaded.table.over:
-            return loaded.table
-        # It may have come in while the log was read; else its host is down and its claim is due within seconds.
-        running = self.host.games.get(game_id)
-        if running is None:
-            raise errors.unavailable()
-        return running
+            if len(self._finished) >= FINISHED_MAX:
+                del self._finished[next(iter(self._finished))]
+            self._finished[game_id] = loaded.table
+        return loaded.table
 
-    async def history(self, game_id: UUID, up_to: int | None = None) -> AsyncIterator[Replayed]:
+    async def beyond(self, game_id: UUID, version: int) -> Refused:
+        """Why nothing can be sent to who is at a version that the game has not reached, as far as is known here."""
+        head = await self._log.head(game_id)
+        assert head is not None
+        newest = head.commit.version
+        # Others may be ahead of us for a moment.
+        return errors.future_version(newest) if version > newest else errors.unavailable()
+
+    def history(self, game_id: UUID, up_to: int | None = None) -> AsyncIterator[Replayed]:
         """A game's commits from the first, as far as `up_to` or as the log has them."""
-        table: Table | None = None
-        version = 0
-        while up_to is None or version < up_to:
-            limit = REPLAY_PAGE if up_to is None else min(REPLAY_PAGE, up_to - version)
-            page = await self._log.read(game_id, version, limit)
-            for commit, chain in page:
-                if table is None and not isinstance(commit.events[0], Created):
-                    return
-                after = domain.apply(table, commit)
-                yield Replayed(table, commit, after, chain)
-                table = after
-                version = commit.version
-            if len(page) < limit:
-                return
+        return history(self._log, game_id, up_to)
 
     async def list_games(
         self, account: UUID, before: UUID | None, running_only: bool, limit: int

@@ -18,7 +18,7 @@ from services.table.app import errors
 from services.table.app.gatherings import Gatherings
 from services.table.app.listing import Summary
 from services.table.app.ports import Side
-from services.table.app.running import Outcome, PlayerCommand, RunningGame
+from services.table.app.requests import Outcome, PlayerCommand
 from services.table.app.subscription import Subscription
 from services.table.app.tables import LIST_PAGE, NewGame, Tables, not_shown_yet
 from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, SeatRejection, Table, Viewer
@@ -123,12 +123,11 @@ class TableApi:
             else:
                 answer.set_result(outcome)
 
-        self._tables.act(UUID(request.game_id), command, done)
+        self._tables.ask(UUID(request.game_id), command, done)
         return table_pb2.ActResponse(version=await answer)
 
     async def here(self, request: table_pb2.HereRequest, call: Call) -> table_pb2.HereResponse:
-        game = await self._tables.find(UUID(request.game_id))
-        table = game if isinstance(game, Table) else game.table
+        table = await self._tables.table(UUID(request.game_id))
         if table.seat_of(call.who.subject) is None:
             raise errors.not_seated()
         return table_pb2.HereResponse(version=table.version)
@@ -176,24 +175,31 @@ class TableApi:
     def _take_move(self, call: Call, game_id: UUID, subscription: Subscription, request: table_pb2.PlayRequest) -> None:
         act = request.act
 
-        def done(outcome: Outcome, repeated: bool) -> None:
+        def answer(response: table_pb2.PlayResponse) -> None:
+            subscription.push(response.SerializeToString(), asyncio.get_running_loop().time())
+
+        def refuse(refused: Refused) -> None:
+            refusal = table_pb2.Refusal(command_id=act.command_id, status=refused.status())
+            answer(table_pb2.PlayResponse(refusal=refusal))
+
+        def done(outcome: Outcome, _: bool) -> None:
             if isinstance(outcome, Refused):
-                refusal = table_pb2.Refusal(command_id=act.command_id, status=outcome.status())
-                answer = table_pb2.PlayResponse(refusal=refusal)
-            elif repeated:
+                subscription.expected.pop(key, None)
+                refuse(outcome)
+            elif not subscription.is_answered(key, outcome):
                 earlier = table_pb2.Repeated(command_id=act.command_id, version=outcome)
-                answer = table_pb2.PlayResponse(repeated_command=earlier)
-            else:
-                # The commit itself carries the command's id on this stream.
-                return
-            subscription.push(answer.SerializeToString(), asyncio.get_running_loop().time())
+                answer(table_pb2.PlayResponse(repeated_command=earlier))
 
         try:
             command = _command(call.who, act)
         except Refused as refused:
-            done(refused, False)
+            refuse(refused)
+            return
+        key = command.name.key
+        if subscription.expect(key, act.command_id):
+            self._tables.ask(game_id, command, done)
         else:
-            self._tables.act(game_id, command, done, subscription)
+            refuse(errors.busy())
 
     @asynccontextmanager
     async def _follow(self, request: table_pb2.WatchRequest, call: Call) -> AsyncIterator[Subscription | None]:
@@ -202,10 +208,11 @@ class TableApi:
         game = await self._tables.find(game_id)
         table = game if isinstance(game, Table) else game.table
         if after_version > table.version:
-            raise errors.future_version(table.version)
+            raise await self._tables.beyond(game_id, after_version)
         viewer = _viewer(table, call.who, self._tables.is_disclosed(table))
         # Nothing may come between the table as it is sent and the subscription.
-        subscription = None if isinstance(game, Table) else game.subscribe(viewer)
+        audience = None if isinstance(game, Table) else game.audience
+        subscription = None if audience is None else audience.subscribe(viewer)
         try:
             if after_version == 0:
                 await call.write(messages.snapshot(table, viewer))
@@ -216,8 +223,8 @@ class TableApi:
             with self._joined(table, viewer, call.who, subscription):
                 yield subscription
         finally:
-            if subscription is not None and isinstance(game, RunningGame):
-                game.unsubscribe(subscription)
+            if audience is not None and subscription is not None:
+                audience.unsubscribe(subscription)
 
     def _joined(
         self, table: Table, viewer: Viewer, who: Caller, subscription: Subscription | None
@@ -229,25 +236,19 @@ class TableApi:
         return self._gatherings.joined(table, side, who.subject, subscription)
 
     async def say(self, request: table_pb2.SayRequest, call: Call) -> table_pb2.SayResponse:
-        table = await self._table(request.game_id)
+        table = await self._tables.table(UUID(request.game_id))
         request_id = UUID(request.request_id)
         line_no = await self._gatherings.say(table, call.who.subject, request_id, request.text)
         return table_pb2.SayResponse(line_no=line_no)
 
     async def mute(self, request: table_pb2.MuteRequest, call: Call) -> table_pb2.MuteResponse:
-        table = await self._table(request.game_id)
+        table = await self._tables.table(UUID(request.game_id))
         await self._gatherings.mute(table, call.who.subject, UUID(request.account_id), request.muted)
         return table_pb2.MuteResponse()
 
-    async def _table(self, game_id: str) -> Table:
-        """A game as it is now."""
-        game = await self._tables.find(UUID(game_id))
-        return game if isinstance(game, Table) else game.table
-
     async def replay(self, request: table_pb2.ReplayRequest, call: Call) -> None:
         game_id = UUID(request.game_id)
-        game = await self._tables.find(game_id)
-        table = game if isinstance(game, Table) else game.table
+        table = await self._tables.table(game_id)
         disclosed = self._tables.is_disclosed(table)
         viewer = _replay_viewer(table, call.who, request.seat if request.HasField("seat") else None, disclosed)
         async for step in self._tables.history(game_id, up_to=table.version):
@@ -303,7 +304,7 @@ def _command(who: Caller, request: table_pb2.ActRequest | table_pb2.PlayMove) ->
         # The rules take other spellings of a UUID too.
         command_id = str(UUID(command_id))
         assert move is not None, "the proto's rules let pass what the hot path refuses"
-    return PlayerCommand(who.subject, command_id, at_version, move)
+    return PlayerCommand.of(who.subject, command_id, at_version, move)
 
 
 def _viewer(table: Table, who: Caller, disclosed: bool) -> Viewer:

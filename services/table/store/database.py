@@ -8,10 +8,14 @@ from uuid import UUID
 import asyncpg
 
 from chassis.database import Pool, refusing_while_away
-from services.table.app.ports import PreparedGame
+from services.table.app.ports import Owner, PreparedGame
 from services.table.domain import HOST_SILENT_SECONDS, Kind, Mode
 
 CLAIM_BATCH: Final = 200
+_IS_ALIVE: Final = f"h.seen_at > levata_now() - interval '{HOST_SILENT_SECONDS} seconds'"
+# Of a row g, as seen by the host $1; others are judged only where $2 says so.
+_IS_ABANDONED: Final = f"""(g.host_id is null or $2 and g.host_id <> $1
+    and not exists (select from hosts h where h.host_id = g.host_id and {_IS_ALIVE}))"""
 
 
 class Store:
@@ -118,34 +122,53 @@ class Store:
             address,
         )
 
-    async def owner(self, game_id: UUID) -> tuple[UUID | None, int] | None:
-        """A game's host and epoch; None for a game that has none or is over."""
-        row = await self._row("select host_id, epoch from game_hosts where game_id = $1 and not over", game_id)
-        return None if row is None else (row["host_id"], row["epoch"])
+    async def owner(self, game_id: UUID) -> Owner | None:
+        """Whose a game is; None for a game that nobody was to host yet, or that is over."""
+        row = await self._row(
+            f"""
+            select host_id, epoch, exists (select from hosts h where h.host_id = g.host_id and {_IS_ALIVE}) as is_alive
+            from game_hosts g where game_id = $1 and not over
+            """,
+            game_id,
+        )
+        return None if row is None else Owner(row["host_id"], row["epoch"], row["is_alive"])
 
     async def own_games(self, host_id: UUID) -> list[tuple[UUID, int]]:
         """The running games that this replica owns, with their epochs."""
         rows = await self._rows("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
         return [(row["game_id"], row["epoch"]) for row in rows]
 
-    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
-        """Take over games without a living host, a batch at a time; the row's lock lets only one claimer have each."""
+    async def claim(self, host_id: UUID, game_id: UUID, epoch: int, *, judging: bool) -> int | None:
+        """Take over one game, if it is at this epoch and released; or, `judging` others, if its host is silent."""
+        row = await self._row(
+            f"""
+            update game_hosts g set host_id = $1, epoch = epoch + 1
+            where game_id = $3 and epoch = $4 and not over and {_IS_ABANDONED}
+            returning epoch
+            """,
+            host_id,
+            judging,
+            game_id,
+            epoch,
+        )
+        return None if row is None else row["epoch"]
+
+    async def claim_abandoned(self, host_id: UUID, *, judging: bool) -> list[tuple[UUID, int]]:
+        """Take over games that were released or, `judging` others, whose hosts are silent, a batch at a time; the
+        row's lock lets only one claimer have each."""
         rows = await self._rows(
             f"""
             update game_hosts g set host_id = $1, epoch = g.epoch + 1
             from (
-                select game_id, epoch from game_hosts a
-                where not over and host_id is distinct from $1 and not exists (
-                    select from hosts h
-                    where h.host_id = a.host_id
-                      and h.seen_at > levata_now() - interval '{HOST_SILENT_SECONDS} seconds'
-                )
+                select game_id, epoch from game_hosts g
+                where not over and {_IS_ABANDONED}
                 limit {CLAIM_BATCH} for update skip locked
             ) abandoned
             where g.game_id = abandoned.game_id and g.epoch = abandoned.epoch
             returning g.game_id, g.epoch
             """,
             host_id,
+            judging,
         )
         return [(row["game_id"], row["epoch"]) for row in rows]
 

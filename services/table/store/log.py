@@ -5,7 +5,7 @@ from uuid import UUID
 
 from chassis.database import refusing_while_away
 from chassis.log import Append, AppendResult, GroupWriter, LogReader, Row, chain_start, next_chain
-from services.table.app.ports import Applied, CommandName, Logged
+from services.table.app.ports import Applied, CommandName, Logged, Submitted
 from services.table.domain import Commit, Kind, Table, kinds_of
 from services.table.store.codec import decode, encode
 from services.table.store.facts import PUBLISHED, facts_of
@@ -27,11 +27,11 @@ class GameLog:
         after: Table | None,
         command: CommandName | None,
         done: Callable[[AppendResult], None],
-    ) -> bytes:
-        """Append a commit; answers at once with the chain that its row will have, and calls `done` with the outcome."""
+    ) -> Submitted:
+        """Append a commit; answers at once with its row, and calls `done` with the outcome."""
         row = _row(game_id, previous_chain, before, commit, after, command)
         self._writer.submit(row, done)
-        return row.chain
+        return Submitted(row.chain, row.payload)
 
     async def append_first(
         self, game_id: UUID, commit: Commit, after: Table | None, command: CommandName | None
@@ -100,7 +100,7 @@ def _row(
 
 
 def _logged(game_id: UUID, row: Row) -> Logged:
-    return Logged(decode(row.version, row.payload, game_id.bytes), row.chain)
+    return Logged(decode(row.version, row.payload, game_id.bytes), row.chain, row.command_id)
 
 
 def _applied(row: Row) -> Applied:

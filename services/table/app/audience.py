@@ -1,0 +1,100 @@
+"""The streams of one game on this replica, and all audiences of the replica together.
+
+All streams of an audience are at one version. Each distinct message is encoded once (`CommitMessages`), whoever gets
+it. An audience does not know whether its game is hosted here or followed from elsewhere.
+"""
+
+import asyncio
+from typing import Final
+from uuid import UUID
+
+from services.table.app.ports import Messages
+from services.table.app.subscription import Subscription
+from services.table.domain import Commit, Table, Viewer
+
+HEARTBEAT_SECONDS: Final = 3.0
+LOOK_SECONDS: Final = 0.25
+
+
+class Audience:
+    """The streams of one game."""
+
+    __slots__ = ("_all", "subscriptions", "version")
+
+    def __init__(self, audiences: "Audiences", version: int) -> None:
+        self._all = audiences
+        self.version = version
+        self.subscriptions: list[Subscription] = []
+
+    def subscribe(self, viewer: Viewer) -> Subscription:
+        """A stream of what comes after the version now."""
+        subscription = Subscription(viewer, self.version, self._all.messages.closing("LAGGING", 0))
+        subscription.pushed_at = asyncio.get_running_loop().time()
+        self.subscriptions.append(subscription)
+        self._all.open.add(self)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """The stream is gone."""
+        if subscription in self.subscriptions:
+            self.subscriptions.remove(subscription)
+            if not self.subscriptions:
+                self._all.open.discard(self)
+
+    def publish(self, before: Table | None, commit: Commit, after: Table, key: UUID | None) -> None:
+        """A commit to all; with its id to the stream that its command, whose key this is, came on."""
+        self.version = commit.version
+        if not self.subscriptions:
+            return
+        messages = self._all.messages.commit_messages(before, commit, after)
+        now = asyncio.get_running_loop().time()
+        for subscription in self.subscriptions:
+            subscription.version = commit.version
+            command_id = subscription.expected.pop(key, None) if key is not None and subscription.expected else None
+            if command_id is None:
+                message = messages.message(subscription.viewer)
+            else:
+                message = messages.answer(subscription.viewer, command_id)
+            subscription.push(message, now)
+
+    def fill_silences(self, now: float) -> None:
+        """A heartbeat to each stream that got nothing for a while."""
+        heartbeat = None
+        for subscription in self.subscriptions:
+            if now - subscription.pushed_at >= HEARTBEAT_SECONDS:
+                heartbeat = heartbeat or self._all.messages.heartbeat(self.version)
+                subscription.push(heartbeat, now)
+
+    def close(self, reason: str | None = None) -> None:
+        """End all streams: without a reason at the end of the game, else with where to resume."""
+        last = None if reason is None else self._all.messages.closing(reason, self.version)
+        for subscription in self.subscriptions:
+            subscription.end(last)
+        self.subscriptions.clear()
+        self._all.open.discard(self)
+
+
+class Audiences:
+    """The audiences of this replica that have streams."""
+
+    def __init__(self, messages: Messages) -> None:
+        self.messages = messages
+        self.open: set[Audience] = set()
+
+    def begin(self, version: int) -> Audience:
+        """An audience without streams, of a game at this version."""
+        return Audience(self, version)
+
+    async def fill_silences(self) -> None:
+        """Heartbeats to all streams that got nothing for a while, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = loop.time()
+            for audience in list(self.open):
+                audience.fill_silences(now)
+
+    def close(self, reason: str) -> None:
+        """End all streams of the replica."""
+        for audience in list(self.open):
+            audience.close(reason)

@@ -1,0 +1,99 @@
+"""This replica's sign of life, and what follows from it: how sure it is of its games, and how far to trust its clocks.
+
+Others take the games of a replica that has not been seen for a while. So this one is sure of its games for just as long
+from when it sent a heartbeat that succeeded. It judges others only when its own heartbeats have succeeded for a whole
+such while: after a trouble that all had, everybody gets the time to be seen again.
+"""
+
+import asyncio
+from typing import Final, Protocol
+from uuid import UUID
+
+import structlog
+
+from chassis.clock import Clock
+from services.table.app.ports import Store
+from services.table.domain import HOST_SILENT_SECONDS
+
+log = structlog.get_logger(__name__)
+
+BEAT_SECONDS: Final = 1.0
+# A heartbeat that takes longer has failed.
+BEAT_TIMEOUT_SECONDS: Final = 2.0
+_WINDOW_US: Final = HOST_SILENT_SECONDS * 1_000_000
+
+
+class Owner(Protocol):
+    """Who has the games."""
+
+    async def compare(self) -> None:
+        """Find out which games are still ours; called when this was not sure any more and we have been seen again."""
+        ...
+
+    def go_on(self) -> None:
+        """It is known now."""
+        ...
+
+
+class Heartbeat:
+    """One row that says: this replica is alive."""
+
+    def __init__(self, store: Store, clock: Clock, host_id: UUID, owner: Owner) -> None:
+        self._store = store
+        self._clock = clock
+        self._host_id = host_id
+        self._owner = owner
+        self._address = ""
+        # Clock time at which the last heartbeat that succeeded was sent, and since when they have come without a break.
+        self.beat_at_us = 0
+        self._since_us = 0
+        # Until then no game of this replica can have become another's.
+        self.sure_until_us = 0
+        # The last time at which our clocks could not be trusted: a decision that was open then gets all its time anew.
+        self.troubled_at_us = 0
+
+    async def start(self, address: str) -> None:
+        """Be seen for the first time, at this address."""
+        self._address = address
+        await self.beat()
+
+    async def run(self) -> None:
+        """Be seen every second."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            try:
+                async with asyncio.timeout(BEAT_TIMEOUT_SECONDS):
+                    await self.beat()
+            except Exception as error:
+                self.trouble()
+                log.warning("heartbeat failed", error=repr(error))
+
+    async def beat(self) -> None:
+        """Be seen now."""
+        sent_at_us = self._clock.now_us()
+        await self._store.heartbeat(self._host_id, self._address)
+        has_lapsed = not self.is_sure
+        if has_lapsed:
+            # Others may have taken games meanwhile, and players could not be heard. Now that we are seen nobody takes
+            # any more: it is time to find out which are left.
+            self.trouble()
+            await self._owner.compare()
+            self._since_us = sent_at_us
+        self.beat_at_us = sent_at_us
+        self.sure_until_us = sent_at_us + _WINDOW_US
+        if has_lapsed:
+            self._owner.go_on()
+
+    def trouble(self) -> None:
+        """Players may not have been heard in time, until now."""
+        self.troubled_at_us = self._clock.now_us()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no game of this replica can have become another's."""
+        return self._clock.now_us() < self.sure_until_us
+
+    @property
+    def may_judge(self) -> bool:
+        """Whether others that are silent may be taken for dead."""
+        return self.is_sure and self._clock.now_us() - self._since_us >= _WINDOW_US

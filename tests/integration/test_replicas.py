@@ -1,0 +1,199 @@
+"""Several replicas: a client may call any of them, and sees the same as at the game's host."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import grpc
+import pytest
+from levata.table.v1 import games_pb2, table_pb2
+
+from chassis.auth import KeyFiles
+from chassis.log import LogReader
+from rules.cards import members
+from services.table.rpc.messages import move_message
+from tests.conftest import Database
+from tests.persistent_players import StreamingPlayer, WatchingPlayer, assert_kept
+from tests.table_client import (
+    SEAT_ACCOUNTS,
+    STRANGER,
+    GameLog,
+    Player,
+    PlayStream,
+    Refusal,
+    Script,
+    Service,
+    act_request,
+    create_game,
+    log_reader,
+    prepare_game,
+    refusal_in,
+    refused,
+    running_replicas,
+)
+from tools.embedded.nats import EmbeddedNats
+
+PATIENT = games_pb2.ClockOptions(bid_seconds=3600, card_seconds=3600)
+GAMES = 10
+JOINS = 100
+
+
+@pytest.fixture
+async def replicas(module_database: Database, keys: KeyFiles, nats: EmbeddedNats) -> AsyncIterator[list[Service]]:
+    """Two table services; the first hosts what a test creates there."""
+    async with running_replicas(module_database, keys, nats) as started:
+        yield started
+
+
+@pytest.fixture
+async def reader(module_database: Database) -> AsyncIterator[LogReader]:
+    """The services' log."""
+    async with log_reader(module_database) as opened:
+        yield opened
+
+
+async def test_games_are_played_at_any_replica(replicas: list[Service], reader: LogReader) -> None:
+    """Of each game one person plays at the host and the other one elsewhere, over both roads."""
+    host, other = replicas
+    games = {}
+    for number in range(4):
+        at = (host, other) if number % 2 else (other, host)
+        game_id = await create_game(host, people=2, variant="1-8-1", clock=PATIENT)
+        games[game_id] = (
+            WatchingPlayer(at[0], SEAT_ACCOUNTS[0], game_id),
+            StreamingPlayer(at[1], SEAT_ACCOUNTS[1], game_id),
+        )
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(player.play_out() for players in games.values() for player in players))
+    for game_id, players in games.items():
+        assert [player.breaks for player in players] == [[], []]
+        await assert_kept(GameLog(reader, game_id), players)
+
+
+async def test_play_elsewhere_answers_as_at_the_host(replicas: list[Service], reader: LogReader) -> None:
+    host, other = replicas
+    game_id = await create_game(host, people=4, variant="1-8-1", clock=PATIENT)
+    script = Script(host, GameLog(reader, game_id))
+    table = await script.log.refresh()
+    account, move = script.account, move_message(next(members(table.legal)))
+    async with PlayStream(other, account, game_id) as stream, PlayStream(other, account, game_id) as second:
+        assert (await stream.read_until(lambda message: message.HasField("snapshot"))).snapshot.version == 1
+        assert (await second.read_until(lambda message: message.HasField("snapshot"))).snapshot.version == 1
+        command_id = str(uuid4())
+        answer = await stream.act(move, 1, command_id)
+        assert (answer.commit.version, answer.commit.command_id) == (2, command_id)
+        # The other stream has it without the id.
+        copy = await second.read_until(lambda message: message.HasField("commit"))
+        answer.commit.command_id = ""
+        assert copy == answer
+        # Again, on any stream at any replica: the first answer.
+        for repeating in (stream, second):
+            again = await repeating.act(move, 1, command_id)
+            assert again.repeated_command == table_pb2.Repeated(command_id=command_id, version=2)
+        async with PlayStream(host, account, game_id) as at_host:
+            again = await at_host.act(move, 1, command_id)
+            assert again.repeated_command == table_pb2.Repeated(command_id=command_id, version=2)
+        # Other content under the same id, a decision that is closed, and a version that never was.
+        reused, stale, future = (
+            Refusal("COMMAND_ID_REUSED", grpc.StatusCode.ALREADY_EXISTS),
+            Refusal("STALE", grpc.StatusCode.ABORTED),
+            Refusal("FUTURE_VERSION", grpc.StatusCode.OUT_OF_RANGE),
+        )
+        assert refusal_in(await stream.act(move, 2, command_id)) == Refusal(
+            "NOT_YOUR_TURN", grpc.StatusCode.FAILED_PRECONDITION
+        )
+        assert refusal_in(await stream.act(move, 1)) == stale
+        assert refusal_in(await stream.act(move, 99)) == future
+        await script.log.refresh()
+        following = script.account
+        async with PlayStream(other, following, game_id, 2) as third:
+            other_move = move_message(next(members(script.table.legal)))
+            assert (await third.act(other_move, 2)).commit.version == 3
+        assert refusal_in(await stream.act(move, 0, command_id)) == reused
+    act = host.table(account).Act(act_request(game_id, move, 1, command_id))
+    assert (await act).version == 2
+    act = other.table(account).Act(act_request(game_id, move, 1, command_id))
+    assert (await act).version == 2
+    assert await refused(other.table(STRANGER).Act(act_request(game_id, move, 1))) == Refusal(
+        "NOT_YOUR_SEAT", grpc.StatusCode.PERMISSION_DENIED
+    )
+
+
+async def test_a_game_that_is_nowhere(replicas: list[Service]) -> None:
+    host, other = replicas
+    prepared = await prepare_game(host)
+    not_found = Refusal("GAME_NOT_FOUND", grpc.StatusCode.NOT_FOUND)
+    for game_id in (prepared, str(uuid4())):
+        for service in replicas:
+            table = service.table(SEAT_ACCOUNTS[0])
+            assert await refused(table.Watch(table_pb2.WatchRequest(game_id=game_id))) == not_found
+            assert await refused(table.Here(table_pb2.HereRequest(game_id=game_id))) == not_found
+            assert await refused(table.Act(act_request(game_id, move_message(0), 1))) == not_found
+    del other
+
+
+class Inviting(Player):
+    """A player at whose commits others begin to watch at other replicas, from nothing or from a version before."""
+
+    def __init__(self, service: Service, account: str, game_id: str, elsewhere: Service, chance: random.Random) -> None:
+        super().__init__(service, account, game_id)
+        self._elsewhere = elsewhere
+        self._chance = chance
+        self.joined: list[tuple[str, int, asyncio.Task[list[table_pb2.WatchResponse]]]] = []
+
+    def take(self, message: table_pb2.WatchResponse | table_pb2.PlayResponse) -> None:
+        super().take(message)
+        for _ in range(self._chance.choice((0, 1, 2))):
+            if len(self.joined) < JOINS:
+                viewer = self._chance.choice((*SEAT_ACCOUNTS[:2], STRANGER))
+                after = self._chance.choice((0, max(self.version - self._chance.randrange(20), 1)))
+                watching = asyncio.create_task(self._watch(viewer, after))
+                self.joined.append((viewer, after, watching))
+
+    async def _watch(self, viewer: str, after: int) -> list[table_pb2.WatchResponse]:
+        request = table_pb2.WatchRequest(game_id=self.game_id, after_version=after)
+        leaves = self._chance.random() < 0.5
+        messages: list[table_pb2.WatchResponse] = []
+        async for message in self._elsewhere.table(viewer).Watch(request):
+            if message.WhichOneof("kind") != "heartbeat":
+                messages.append(message)
+            if leaves and len(messages) > 5:
+                # So that the replica stops following, and begins anew.
+                break
+        return messages
+
+
+async def test_a_thousand_joins_elsewhere_lose_and_double_nothing(replicas: list[Service]) -> None:
+    """Games are played as fast as they can be, at their host, while watchers come and go at the other replica."""
+    seed = random.randrange(2**32)
+    print("seed", seed)  # noqa: T201 - pytest shows it when the test fails
+    host, other = replicas
+    chance = random.Random(seed)
+    inviting = []
+    for _ in range(GAMES):
+        game_id = await create_game(host, people=2, variant="1-8-1", clock=PATIENT)
+        inviting.append(Inviting(host, SEAT_ACCOUNTS[0], game_id, other, chance))
+    async with asyncio.timeout(120):
+        await asyncio.gather(
+            *(player.watch_to_the_end() for player in inviting),
+            *(Player(host, SEAT_ACCOUNTS[1], player.game_id).watch_to_the_end() for player in inviting),
+        )
+        joined = [len(player.joined) for player in inviting]
+        assert sum(joined) == GAMES * JOINS
+        for player in inviting:
+            whole = {viewer: await watched(host, viewer, player.game_id) for viewer in (*SEAT_ACCOUNTS[:2], STRANGER)}
+            for viewer, after, watching in player.joined:
+                messages = await watching
+                begin = after
+                if after == 0 and messages:
+                    begin = messages.pop(0).snapshot.version
+                assert messages == whole[viewer][begin - 1 :][: len(messages)]
+                # To the end, or as far as the watcher stayed.
+                assert len(messages) > 4 or len(messages) == len(whole[viewer]) - begin + 1
+
+
+async def watched(service: Service, viewer: str, game_id: str) -> list[table_pb2.WatchResponse]:
+    """All commits of a finished game but the first."""
+    request = table_pb2.WatchRequest(game_id=game_id, after_version=1)
+    return [message async for message in service.table(viewer).Watch(request)]
