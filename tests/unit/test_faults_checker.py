@@ -19,7 +19,7 @@ from rules.cards import members
 from rules.chance import Chance, game_seed
 from rules.game import Rejection
 from services.table import domain
-from services.table.app.running import PlayerCommand
+from services.table.app.requests import PlayerCommand
 from services.table.domain import Clock, Decider, Mode, Occupant, Secret, Step
 from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.codec import encode
@@ -186,7 +186,7 @@ class Round:
 
 def key(sent: Sent) -> UUID:
     """What the log knows a command by."""
-    return PlayerCommand(ACCOUNT, sent.command_id, sent.at_version, sent.move).name().key
+    return PlayerCommand.of(ACCOUNT, sent.command_id, sent.at_version, sent.move).name.key
 
 
 def _opened() -> Step:
