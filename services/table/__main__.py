@@ -83,7 +83,7 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
             stack.push_async_callback(replicas.stop)
         await following.start()
         stack.push_async_callback(following.stop)
-        stack.callback(audiences.close, "DRAINING")
+        stack.callback(audiences.close_streams, "DRAINING")
         await host.start(str(address))
         stack.push_async_callback(host.stop)
         yield address

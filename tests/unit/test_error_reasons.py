@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 # Calls whose first argument is a reason that clients see.
 REFUSALS = {"Refused", "refused"}
-CLOSINGS = {"closing", "_close_streams"}
+CLOSINGS = {"closing", "close_streams"}
 
 # Packs come from the shell and never from a client; game types are looked up before there is an engine to refuse.
 INTERNAL_REJECTIONS = {Rejection.BAD_PACK, Rejection.UNKNOWN_GAME}

@@ -65,9 +65,15 @@ class Audience:
                 heartbeat = heartbeat or self._all.messages.heartbeat(self.version)
                 subscription.push(heartbeat, now)
 
-    def close(self, reason: str | None = None) -> None:
-        """End all streams: without a reason at the end of the game, else with where to resume."""
-        last = None if reason is None else self._all.messages.closing(reason, self.version)
+    def end(self) -> None:
+        """The game is over."""
+        self._end(None)
+
+    def close_streams(self, reason: str) -> None:
+        """End all streams and tell them where to resume."""
+        self._end(self._all.messages.closing(reason, self.version))
+
+    def _end(self, last: bytes | None) -> None:
         for subscription in self.subscriptions:
             subscription.end(last)
         self.subscriptions.clear()
@@ -94,7 +100,7 @@ class Audiences:
             for audience in list(self.open):
                 audience.fill_silences(now)
 
-    def close(self, reason: str) -> None:
+    def close_streams(self, reason: str) -> None:
         """End all streams of the replica."""
         for audience in list(self.open):
-            audience.close(reason)
+            audience.close_streams(reason)

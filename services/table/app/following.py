@@ -99,7 +99,7 @@ class FollowedGame:
         self.heard_at = asyncio.get_running_loop().time()
         self.audience.publish(before, live.commit, after, live.key)
         if after.over:
-            self.audience.close()
+            self.audience.end()
             self._following.let_go(self)
 
 
@@ -180,7 +180,7 @@ class Following:
         self.let_go(game)
         if game.table.version != version:
             # Somebody else has written since: they come again, to whoever it was.
-            game.audience.close("MOVED")
+            game.audience.close_streams("MOVED")
             return None
         return game.audience
 

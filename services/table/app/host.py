@@ -150,7 +150,7 @@ class Host:
         known = self.games.get(game_id)
         if self.stopping or (known is not None and known.epoch >= epoch):
             if audience is not None:
-                audience.close("MOVED")
+                audience.close_streams("MOVED")
             return known
         if known is not None:
             # Another host had it for a while. Its watchers come again.

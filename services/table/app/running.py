@@ -344,7 +344,7 @@ class RunningGame:
             self.table, self._chain = loaded
             if waiting is not None:
                 waiting.done(errors.unavailable(), False)
-            self.audience.close("MOVED")
+            self.audience.close_streams("MOVED")
             self.audience.version = loaded.table.version
             owned = owned and not loaded.table.over
         if not owned:
@@ -380,7 +380,7 @@ class RunningGame:
 
     def release(self) -> None:
         """This replica stops: streams are told where to resume, waiting commands to try again."""
-        self.audience.close("DRAINING")
+        self.audience.close_streams("DRAINING")
         self._drop()
 
     def let_go(self) -> None:
@@ -392,7 +392,7 @@ class RunningGame:
         self._drop(is_faulty=True)
 
     def _end(self) -> None:
-        self.audience.close()
+        self.audience.end()
         for waiting in self._queue:
             self._handle(waiting)
         self._queue.clear()
@@ -403,7 +403,7 @@ class RunningGame:
         for waiting in self._queue:
             waiting.done(errors.unavailable(), False)
         self._queue.clear()
-        self.audience.close("MOVED")
+        self.audience.close_streams("MOVED")
         self._around.drop(self, is_faulty=is_faulty)
 
     def _now_us(self) -> int:
