@@ -18,11 +18,13 @@ from psycopg import sql
 from chassis.auth import KeyFiles, Signer, make_keys
 from chassis.schema import begin_incarnation
 from chassis.settings import Address
+from tools.data import DataFolder
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
-from tools.up.service import ServiceProcess, Surroundings
+from tools.up.servers import signing_in_for
+from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 TEMPLATE = "levata_template"
 
@@ -148,6 +150,7 @@ def _starting_services(
         peers: Mapping[str, Sequence[Address]] | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> ServiceProcess:
+        own = dict(signing_in_for(DataFolder(folder))) if KINDS[service].signs_in else {}
         surroundings = Surroundings(
             postgres_dsn=database.dsn(service),
             nats_url=nats.url(service),
@@ -155,7 +158,7 @@ def _starting_services(
             service_token=signer.service_token(service, 3600),
             peers=peers or {},
             signing_key_file=keys.signing_key,
-            own={"LEVATA_LIMITS": ROOMY_LIMITS} | dict(settings or {}),
+            own={"LEVATA_LIMITS": ROOMY_LIMITS} | own | dict(settings or {}),
         )
         name = name or service
         address = Address("127.0.0.1", free_port())

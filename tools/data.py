@@ -5,7 +5,7 @@ lock            held by the `up` that uses the folder
 endpoints.json  where everything listens; there while `up` runs
 tools.token     the tools' service token, for opening games (0600)
 operator.token  the operator's own token (0600)
-keys/           the signing key (0600) and the public keys
+keys/           the signing key and the accounts service's secret (0600), and the public keys
 passwords/      of the services' roles in a Postgres of one's own (0600)
 postgres/       cluster/, passwords/ and postgres.log of the embedded server
 nats/           jetstream/, passwords/ and nats.log of the embedded server
@@ -17,6 +17,7 @@ mail/           the mails of a backend without a mail server, as a Maildir
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -104,6 +105,14 @@ class DataFolder:
         """Leave tokens that only the folder's owner can read."""
         self._write(self._tools_token, tools + "\n", 0o600)
         self._write(self._operator_token, operator + "\n", 0o600)
+
+    def accounts_secret(self) -> Path:
+        """The file with the accounts service's secret, made now if there is none yet."""
+        path = self.keys / "accounts-secret"
+        if not path.exists():
+            self.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._write(path, secrets.token_hex(32) + "\n", 0o600)
+        return path
 
     @contextmanager
     def held(self) -> Iterator[None]:

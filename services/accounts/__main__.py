@@ -2,55 +2,117 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+import structlog
+from levata.facts.v1 import facts_pb2
+from prometheus_client.registry import Collector
+
+from chassis import bus
 from chassis.auth import Signer, Verifier
 from chassis.clock import Clock
-from chassis.database import open_pool
+from chassis.database import Pool, open_pool
+from chassis.errors import in_a_line
+from chassis.facts import ACCOUNTS, FactLog, FactsService, Relay, Report
 from chassis.front import keep_public_health, public_names
 from chassis.process import run
-from chassis.rpc import Server
-from chassis.settings import Address, Settings
+from chassis.rpc import Access, Server
+from chassis.settings import Address
 from chassis.tasks import end
 from chassis.telemetry import ProcessCollector, serve_metrics
-from services.accounts import rpc
-from services.accounts.app import Accounts
-from services.accounts.store import PostgresStore
+from services.accounts.app.profiles import Profiles
+from services.accounts.app.sessions import DEVICE_DAYS, Sessions
+from services.accounts.app.signing_in import SigningIn
+from services.accounts.app.tokens import Tokens
+from services.accounts.domain.codes import code_of
+from services.accounts.mail.outbox import Outbox
+from services.accounts.mail.sender import Sender
+from services.accounts.rpc import api
+from services.accounts.settings import AccountsSettings
+from services.accounts.store.postgres import PostgresStore
+
+log = structlog.get_logger(__name__)
 
 # Calls are short here: those that run when the service stops are done long before.
 STOP_SECONDS: Final = 3
-
-
-class AccountsSettings(Settings):
-    """What the accounts service is told."""
-
-    # The private key that tokens are signed with; no other service has it.
-    signing_key_file: Path
-    access_token_seconds: int = 15 * 60
+# Nothing depends on what is forgotten being gone: it only takes room.
+FORGET_EVERY_SECONDS: Final = 600
+# What the relay is called in health and figures.
+RELAY: Final = "levata.facts.relay"
+# Who hears of accounts: at least which sessions were revoked.
+FACTS_ACCESS: Final = Access.by("league", "ledger", "matchmaker", "table")
 
 
 @asynccontextmanager
 async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
-    """Start the service; it is stopped at the end of the context."""
-    async with (
-        await open_pool(settings.postgres_dsn, settings.service_name) as pool,
-        Clock.following(pool) as clock,
-    ):
-        signer = Signer.from_file(settings.signing_key_file, clock)
+    """Start the service; it is stopped at the end of the context. Without NATS (an empty URL) it relays no facts."""
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
+        clock = await stack.enter_async_context(Clock.following(pool))
+        relay = await _relay(settings, pool, stack)
+        secret = settings.secret()
+        mail = Sender(
+            Outbox(pool),
+            settings.mail_transport(),
+            settings.mail_sender(),
+            lambda code_id: code_of(secret, code_id),
+            clock,
+            timeout_seconds=settings.mail_timeout_seconds,
+            retry_seconds=settings.mail_retry_seconds,
+        )
+
+        store = PostgresStore(pool, settings.refresh_token_seconds)
+        tokens = Tokens(Signer.from_file(settings.signing_key_file, clock), clock, settings.access_token_seconds)
         # At the public port this service answers for all of them.
         server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits, reflected=public_names())
-        rpc.serve(server, Accounts(PostgresStore(pool), signer, clock, settings.access_token_seconds))
+        api.serve(
+            server,
+            SigningIn(store, tokens, secret, clock, settings.code_policy(), on_mail=mail.wake),
+            Sessions(store, tokens, secret),
+            Profiles(store, tokens, clock, settings.time_zone),
+        )
+        facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
+        server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
+        collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool), mail]
+        if relay is not None:
+            report = Report(RELAY, lambda: relay.status)
+            collectors.append(report)
+            health = asyncio.create_task(report.keep_health(server), name="health of the relay")
+            stack.callback(health.cancel)
         if settings.metrics_listen is not None:
-            serve_metrics(settings.metrics_listen, [ProcessCollector(server, asyncio.get_running_loop(), pool)])
+            serve_metrics(settings.metrics_listen, collectors)
         port = await server.start(*settings.listen)
+        stack.push_async_callback(server.stop, STOP_SECONDS)
         front = asyncio.create_task(keep_public_health(server, settings.service_name, settings.peers), name="front")
+        stack.push_async_callback(end, front)
+        await mail.start(server)
+        stack.push_async_callback(mail.stop)
+        forgetting = asyncio.create_task(_forget(store), name="forgetting")
+        stack.push_async_callback(end, forgetting)
+        yield Address(settings.listen.host, port)
+
+
+async def _relay(settings: AccountsSettings, pool: Pool, stack: AsyncExitStack) -> Relay | None:
+    """Send facts to JetStream, if there is one."""
+    if not settings.nats_url:
+        return None
+    nats = await bus.connect(settings.nats_url, settings.service_name)
+    stack.push_async_callback(nats.close)
+    relay = Relay(pool, nats, ACCOUNTS)
+    await relay.start()
+    stack.push_async_callback(relay.stop)
+    return relay
+
+
+async def _forget(store: PostgresStore) -> None:
+    """Delete what is of no use any more, now and then; several replicas do no harm."""
+    while True:
         try:
-            yield Address(settings.listen.host, port)
-        finally:
-            await end(front)
-            await server.stop(STOP_SECONDS)
+            await store.forget(DEVICE_DAYS)
+        except Exception as error:
+            log.warning("what is old could not be deleted", error=in_a_line(error))
+        await asyncio.sleep(FORGET_EVERY_SECONDS)
 
 
 if __name__ == "__main__":

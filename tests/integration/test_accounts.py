@@ -5,8 +5,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -16,35 +17,32 @@ import pytest
 from levata.accounts.v1 import accounts_pb2
 
 from chassis.auth import KeyFiles, Role, Signer, Verifier
+from chassis.clock import Clock
 from chassis.errors import reason_of
 from chassis.rpc import channel, stub
 from chassis.settings import Address
-from services.accounts.__main__ import AccountsSettings, build
-from services.accounts.app import Accounts, Addition
-from services.accounts.domain import GUEST_NAME_DIGITS, Account, guest_name
-from services.accounts.store import PostgresStore
+from services.accounts.__main__ import build
+from services.accounts.app.signing_in import CodePolicy, SigningIn
+from services.accounts.app.tokens import Tokens
+from services.accounts.domain.account import GUEST_NAME_DIGITS, guest_name
+from services.accounts.domain.secret import Secret
+from services.accounts.domain.sessions import Device
+from services.accounts.store.postgres import PostgresStore
+from tests.accounts import ACCOUNTS, accounts_settings
 from tests.conftest import Database
-
-ACCOUNTS = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]
-
-
-def settings(database: Database, keys: KeyFiles) -> AccountsSettings:
-    return AccountsSettings(
-        service_name="accounts",
-        listen=Address("127.0.0.1", 0),
-        postgres_dsn=database.dsn("accounts"),
-        jwks_file=keys.jwks,
-        signing_key_file=keys.signing_key,
-    )
-
-
-def replica(database: Database, keys: KeyFiles) -> AbstractAsyncContextManager[Address]:
-    return build(settings(database, keys))
+from tools.data import DataFolder
+from tools.up.servers import signing_in_for
 
 
 @pytest.fixture
-async def address(database: Database, keys: KeyFiles) -> AsyncIterator[Address]:
-    async with replica(database, keys) as address:
+def replica(database: Database, keys: KeyFiles, tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[Address]]:
+    """Start one more replica."""
+    return lambda: build(accounts_settings(database, keys, tmp_path))
+
+
+@pytest.fixture
+async def address(replica: Callable[[], AbstractAsyncContextManager[Address]]) -> AsyncIterator[Address]:
+    async with replica() as address:
         yield address
 
 
@@ -87,9 +85,11 @@ async def test_the_same_request_gives_the_same_guest(address: Address, database:
     assert await count_rows(database) == (1, 1)
 
 
-async def test_two_replicas_make_one_guest_of_one_request(database: Database, keys: KeyFiles) -> None:
+async def test_two_replicas_make_one_guest_of_one_request(
+    database: Database, replica: Callable[[], AbstractAsyncContextManager[Address]]
+) -> None:
     request_ids = [uuid4() for _ in range(20)]
-    async with replica(database, keys) as one, replica(database, keys) as two:
+    async with replica() as one, replica() as two:
         # All at once: both replicas find nothing at first and race to insert.
         calls = [create_guest(at, request_id) for request_id in request_ids for at in (one, two, one, two)]
         created = await asyncio.gather(*calls)
@@ -125,20 +125,7 @@ async def test_oneself_needs_a_players_token_of_an_account_that_is_there(address
         assert reason_of(caught.value) == reason
 
 
-async def test_a_taken_name_grows_and_a_known_request_adds_nothing(database: Database) -> None:
-    async with asyncpg.create_pool(database.dsn("accounts")) as pool:
-        store = PostgresStore(pool)
-        first, second = (Account(UUID(int=(7 << 76) + n), "Guest-taken", guest=True) for n in (1, 2))
-        assert await store.add_guest(first, bytes(32)) is Addition.ADDED
-        assert await store.add_guest(second, b"\x01" * 32) is Addition.NAME_TAKEN
-        assert await store.guest_by_request(b"\x01" * 32) is None
-        second = Account(second.account_id, "Guest-free", guest=True)
-        assert await store.add_guest(second, bytes(32)) is Addition.REQUEST_KNOWN
-        assert await store.by_id(second.account_id) is None
-        assert await store.guest_by_request(bytes(32)) == first
-
-
-async def test_a_guest_whose_short_name_is_taken_gets_a_longer_one(database: Database) -> None:
+async def test_a_guest_whose_short_name_is_taken_gets_a_longer_one(database: Database, keys: KeyFiles) -> None:
     class SameEnds:
         """A clock whose ids differ beyond the digits of the shortest name."""
 
@@ -150,9 +137,9 @@ async def test_a_guest_whose_short_name_is_taken_gets_a_longer_one(database: Dat
 
     async with asyncpg.create_pool(database.dsn("accounts")) as pool:
         clock: Any = SameEnds()
-        signer: Any = None
-        accounts = Accounts(PostgresStore(pool), signer, clock, 60)
-        guests = [await accounts.create_guest(uuid4()) for _ in range(2)]
+        tokens = Tokens(Signer.from_file(keys.signing_key), Clock(), 60)
+        signing_in = SigningIn(PostgresStore(pool, 60), tokens, Secret(bytes(32)), clock, CodePolicy(600, 5, 5, 30))
+        guests = [(await signing_in.create_guest(uuid4(), Device())).account for _ in range(2)]
     assert [len(guest.name) - len("Guest-") for guest in guests] == list(GUEST_NAME_DIGITS[:2])
     assert guests[1].name.startswith(guests[0].name)
 
@@ -200,9 +187,9 @@ async def test_the_services_role_can_do_no_more_than_its_work(address: Address, 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 async def test_the_process_tells_its_address_and_stops_cleanly(
-    database: Database, keys: KeyFiles, signal_number: signal.Signals
+    database: Database, keys: KeyFiles, tmp_path: Path, signal_number: signal.Signals
 ) -> None:
-    process = await start_process(environment(database, keys) | {"LEVATA_METRICS_LISTEN": "127.0.0.1:0"})
+    process = await start_process(environment(database, keys, tmp_path) | {"LEVATA_METRICS_LISTEN": "127.0.0.1:0"})
     assert process.stdout is not None
     entries = [await read_entry(process.stdout)]
     host, _, port = entries[0]["address"].rpartition(":")
@@ -212,23 +199,23 @@ async def test_the_process_tells_its_address_and_stops_cleanly(
     while not process.stdout.at_eof():
         if entry := await read_entry(process.stdout):
             entries.append(entry)
-    assert [(entry["event"], entry["service"]) for entry in entries] == [
-        ("listening", "accounts"),
-        ("stopping", "accounts"),
-        ("stopped", "accounts"),
-    ]
+    assert {entry["service"] for entry in entries} == {"accounts"}
+    told = [entry["event"] for entry in entries]
+    assert (told[0], told[-2:]) == ("listening", ["stopping", "stopped"])
 
 
 async def test_the_process_says_which_settings_it_misses() -> None:
     process = await start_process({name: text for name, text in os.environ.items() if not name.startswith("LEVATA_")})
     _, errors = await process.communicate()
     assert process.returncode == 2
-    for name in ("LEVATA_POSTGRES_DSN", "LEVATA_JWKS_FILE", "LEVATA_SIGNING_KEY_FILE"):
+    for name in ("LEVATA_POSTGRES_DSN", "LEVATA_JWKS_FILE", "LEVATA_SIGNING_KEY_FILE", "LEVATA_SECRET_FILE"):
         assert name in errors.decode()
 
 
-async def test_the_process_ends_when_its_port_is_taken(address: Address, database: Database, keys: KeyFiles) -> None:
-    process = await start_process(environment(database, keys) | {"LEVATA_LISTEN": str(address)})
+async def test_the_process_ends_when_its_port_is_taken(
+    address: Address, database: Database, keys: KeyFiles, tmp_path: Path
+) -> None:
+    process = await start_process(environment(database, keys, tmp_path) | {"LEVATA_LISTEN": str(address)})
     output, _ = await process.communicate()
     assert process.returncode == 1
     [entry] = map(json.loads, output.splitlines()[-1:])
@@ -236,14 +223,18 @@ async def test_the_process_ends_when_its_port_is_taken(address: Address, databas
     assert str(address) in json.dumps(entry["exception"])
 
 
-def environment(database: Database, keys: KeyFiles) -> dict[str, str]:
-    return os.environ | {
-        "LEVATA_POSTGRES_DSN": database.dsn("accounts"),
-        "LEVATA_JWKS_FILE": str(keys.jwks),
-        "LEVATA_SIGNING_KEY_FILE": str(keys.signing_key),
-        "LEVATA_LISTEN": "127.0.0.1:0",
-        "LEVATA_LOG_FORMAT": "json",
-    }
+def environment(database: Database, keys: KeyFiles, folder: Path) -> dict[str, str]:
+    return (
+        os.environ
+        | signing_in_for(DataFolder(folder))
+        | {
+            "LEVATA_POSTGRES_DSN": database.dsn("accounts"),
+            "LEVATA_JWKS_FILE": str(keys.jwks),
+            "LEVATA_SIGNING_KEY_FILE": str(keys.signing_key),
+            "LEVATA_LISTEN": "127.0.0.1:0",
+            "LEVATA_LOG_FORMAT": "json",
+        }
+    )
 
 
 async def start_process(variables: dict[str, str]) -> asyncio.subprocess.Process:

@@ -26,7 +26,7 @@ from tools.embedded.postgres import EmbeddedPostgres
 from tools.embedded.process import Child, free_port
 from tools.migrate import SCHEMAS, migrate_all
 from tools.up.screen import Screen
-from tools.up.servers import POSTGRES_VARIABLE, OwnNats, OwnPostgres, mail_for, nats_for, postgres_for
+from tools.up.servers import POSTGRES_VARIABLE, OwnNats, OwnPostgres, nats_for, postgres_for, signing_in_for
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 # Renewed by every `up`; a service is told its token only when it starts.
@@ -149,8 +149,8 @@ class Backend:
                 jwks_file=keys.jwks,
                 service_token=signer.service_token(kind.name, SERVICE_TOKEN_SECONDS),
                 peers=peers,
-                signing_key_file=keys.signing_key if kind.signs_tokens else None,
-                own=mail_for(self._folder) if kind.sends_mail else {},
+                signing_key_file=keys.signing_key if kind.signs_in else None,
+                own=signing_in_for(self._folder) if kind.signs_in else {},
                 log_format=self._options.log_format,
                 log_level=self._options.log_level,
             )

@@ -17,7 +17,8 @@ from tools.embedded.postgres import EmbeddedPostgres
 
 POSTGRES_VARIABLE = "LEVATA_POSTGRES_DSN"
 NATS_VARIABLE = "LEVATA_NATS_URL"
-MAIL_VARIABLES = "LEVATA_MAIL_"
+# What an operator may tell the accounts service: its mail server, and how codes are given out.
+SIGN_IN_VARIABLES = ("LEVATA_MAIL_", "LEVATA_CODE_", "LEVATA_CODES_")
 REACH_SECONDS = 5.0
 NATS_PORT = 4222
 
@@ -86,7 +87,7 @@ def nats_for(folder: DataFolder) -> EmbeddedNats | OwnNats:
     return OwnNats(os.environ) if os.environ.get(NATS_VARIABLE) else EmbeddedNats(folder.nats)
 
 
-def mail_for(folder: DataFolder) -> Mapping[str, str]:
-    """What the accounts service is told of mail: the operator's own server, or a mailbox in the data folder."""
-    own = {name: value for name, value in os.environ.items() if name.startswith(MAIL_VARIABLES)}
-    return {f"{MAIL_VARIABLES}URL": maildir.url_of(folder.mail)} | own
+def signing_in_for(folder: DataFolder) -> Mapping[str, str]:
+    """What the accounts service is told besides: its secret, and a mailbox or what the operator says."""
+    own = {name: value for name, value in os.environ.items() if name.startswith(SIGN_IN_VARIABLES)}
+    return {"LEVATA_SECRET_FILE": str(folder.accounts_secret()), "LEVATA_MAIL_URL": maildir.url_of(folder.mail)} | own

@@ -29,15 +29,14 @@ class Kind:
     name: str
     # Why there can be only one replica; empty where there may be several.
     single_because: str = ""
-    # The one service that signs tokens gets the key for it.
-    signs_tokens: bool = False
-    sends_mail: bool = False
+    # The one service that signs people in, and so signs tokens and sends mail, is told how.
+    signs_in: bool = False
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("accounts", signs_tokens=True, sends_mail=True),
+        Kind("accounts", signs_in=True),
         Kind("table", single_because="games cannot be handed over between replicas yet"),
         Kind("league"),
     )

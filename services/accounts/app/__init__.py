@@ -1,0 +1,1 @@
+"""The use cases: signing in, sessions, and what belongs to an account."""

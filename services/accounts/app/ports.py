@@ -1,0 +1,141 @@
+"""What the use cases need of a database."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+from uuid import UUID
+
+from services.accounts.domain.account import Account, Event
+from services.accounts.domain.codes import LiveCode
+from services.accounts.domain.names import Name
+from services.accounts.domain.sessions import Device, Kept, RefreshToken, Session
+
+
+class Opened(NamedTuple):
+    """A session that goes on, and until when its refresh token is good."""
+
+    session_id: UUID
+    account: Account
+    # Milliseconds since 1970.
+    expires_at_ms: int
+
+
+class Held(NamedTuple):
+    """A session whose refresh token was shown."""
+
+    account: Account
+    kept: Kept
+    ended: bool
+    expired: bool
+    # Milliseconds since 1970.
+    expires_at_ms: int
+
+
+class StoredAccount(NamedTuple):
+    """All that is kept about an account."""
+
+    account: Account
+    address: str | None
+    # Milliseconds since 1970.
+    created_at_ms: int
+    # When a code that was sent to the address runs out, if one is kept.
+    code_expires_at_ms: int | None
+    # Mails to the address that wait to be sent.
+    mails_waiting: int
+    # Ended ones too.
+    sessions: list[Session]
+
+
+class Transaction(Protocol):
+    """Changes that are committed together, or not at all when the context is left by an exception.
+
+    Rows are locked in the order code, account, session, and `publish` comes last: every other writer of facts waits
+    from there to the commit.
+    """
+
+    async def claim_request(self, request_hash: bytes) -> None:
+        """Let nobody else work on this request until the end."""
+
+    async def guest_of_request(self, request_hash: bytes) -> Account | None:
+        """The account that was made for a guest's request."""
+
+    async def account_of_address(self, address: str) -> Account | None:
+        """The account that an address signs in to."""
+
+    async def add_account(self, account: Account, address: str | None) -> bool:
+        """Keep a new account; False, and no change, where its name is taken."""
+
+    async def remember_guest(self, request_hash: bytes, account_id: UUID) -> None:
+        """Let a guest's request be repeated."""
+
+    async def register(self, account_id: UUID, address: str) -> Account | None:
+        """Give a guest an address, which is nobody's; None, and no change, if there is no such guest any more."""
+
+    async def lock_account(self, account_id: UUID) -> Account | None:
+        """An account that nobody else changes until the end."""
+
+    async def set_name(self, account_id: UUID, name: Name) -> bool:
+        """Give an account a name and its looks; False where another has one of them: then nothing may follow."""
+
+    async def lock_to_delete(self, account_id: UUID) -> Account | None:
+        """As `lock_account`, after what waits for the account's address was deleted."""
+
+    async def delete_account(self, account_id: UUID) -> None:
+        """Delete an account and all that hangs on it."""
+
+    async def take_allowance(self, key: bytes, per_hour: int) -> int:
+        """Count one more for `key`, unless `per_hour` have been within an hour: the milliseconds to wait, or 0."""
+
+    async def put_code(self, address: str, code_id: UUID, code_hash: bytes, seconds: int, language: str) -> int:
+        """Make this the address's live code and have it mailed; when it runs out, in milliseconds since 1970."""
+
+    async def try_code(self, address: str, attempts_max: int) -> LiveCode | None:
+        """Count an attempt at an address's live code; None without one, or when no attempts are left."""
+
+    async def spent_code(self, address: str) -> LiveCode | None:
+        """The code of an address that has signed in already and has not run out."""
+
+    async def spend_code(self, code_id: UUID, opening: bytes) -> None:
+        """Let a code be of no more use, but for finding the session that it opened."""
+
+    async def open_session(self, token: RefreshToken, account: Account, device: Device, opening: bytes) -> Opened:
+        """Keep a new session, which `opening` finds until its first refresh."""
+
+    async def reopen_session(self, opening: bytes) -> Opened | None:
+        """The live session that was opened so and has not been refreshed; it lasts from now on anew."""
+
+    async def hold_session(self, session_id: UUID) -> Held | None:
+        """A session that nobody else changes until the end."""
+
+    async def rotate_session(self, token: RefreshToken, previous_hash: bytes, rotated_by: bytes) -> int:
+        """Make this the session's token; when it runs out, in milliseconds since 1970."""
+
+    async def end_session(self, account_id: UUID, session_id: UUID) -> bool:
+        """End a session of an account; False if it has none such that is live."""
+
+    async def end_sessions(self, account_id: UUID) -> list[UUID]:
+        """End all sessions of an account that nobody else changes; answers with those that were live."""
+
+    async def publish(self, *events: Event) -> None:
+        """Tell others."""
+
+
+class Store(Protocol):
+    """Where accounts are kept."""
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Changes to be made together."""
+
+    async def account(self, account_id: UUID) -> Account | None:
+        """The account of this id."""
+
+    async def stored(self, account_id: UUID) -> StoredAccount | None:
+        """All about an account."""
+
+    async def sessions(self, account_id: UUID) -> list[Session]:
+        """An account's live sessions, the last seen first."""
+
+    async def shared_devices(self, account_ids: list[UUID], days: int) -> list[tuple[UUID, UUID]]:
+        """Which of these accounts were used on one device in the last days, each pair once and in order."""
+
+    async def forget(self, days: int) -> None:
+        """Delete codes and allowances that count no more, and dead sessions that were not seen for so many days."""

@@ -1,0 +1,1 @@
+"""The accounts service's API: messages in, use cases, messages out."""
