@@ -20,12 +20,14 @@ from chassis import bus
 from chassis.auth import Signer, make_keys
 from chassis.facts import GAMES
 from chassis.settings import Address
+from tools.data import DataFolder
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.part import POLL_SECONDS, Part, PartFailed
 from tools.embedded.postgres import EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.faults.link import Link
 from tools.migrate import SCHEMAS, migrate_all
+from tools.up.servers import signing_in_for
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 TOKEN_SECONDS: Final = 24 * 3600
@@ -111,7 +113,8 @@ class World:
                 jwks_file=self._jwks_file,
                 service_token=self.signer.service_token(kind.name, TOKEN_SECONDS),
                 peers=peers,
-                signing_key_file=self._signing_key_file if kind.signs_tokens else None,
+                signing_key_file=self._signing_key_file if kind.signs_in else None,
+                own=signing_in_for(DataFolder(self._folder)) if kind.signs_in else {},
             )
             log_path = self._folder / f"{name}.log"
             self.services[name] = ServiceProcess(kind.name, address, surroundings, name=name, log_path=log_path)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import grpc
 
+from chassis.auth import session_revoked
 from chassis.errors import Refused
 from services.accounts.app.errors import account_not_found, refuse_guessable
 from services.accounts.app.ports import Held, Opened, Store, Transaction
@@ -38,7 +39,7 @@ class Sessions:
             if held is None or shown is Shown.FOREIGN or held.expired:
                 raise _token_invalid()
             if held.ended:
-                raise Refused("SESSION_REVOKED", grpc.StatusCode.UNAUTHENTICATED, "The session was ended.")
+                raise session_revoked()
             if shown is not Shown.SPENT:
                 return await self._refreshed(transaction, held, token, shown, request_id)
             await transaction.end_session(held.account.account_id, token.session_id)
