@@ -1,0 +1,1 @@
+"""The ledger service: coins, gold and coffee, in double entry."""

@@ -1,0 +1,220 @@
+"""Entries in Postgres: decided and put down in one transaction, under the locks of the balances that they touch.
+
+`put_down` does it in a caller's transaction (a consumer's, with its checkpoint); `JournalWriter` does it for the many who
+ask at once, one transaction for all that came in while the last one was under way.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Self
+
+import asyncpg
+import grpc
+import structlog
+
+from chassis.database import Pool, Session, is_trouble
+from chassis.errors import Refused
+from chassis.tasks import end
+from services.ledger.app.ports import Decided
+from services.ledger.domain import HOUSES, Balance, Books, Currency, Entry, Kind, Outcome, Slot, Transfer
+
+log = structlog.get_logger(__name__)
+
+BATCH_ENTRIES_MAX: Final = 256
+WAITING_ENTRIES_MAX: Final = 20_000
+PAUSE_SECONDS: Final = 0.1
+# How long an entry waits for Postgres before its caller is told to come again.
+PATIENCE_SECONDS: Final = 10.0
+
+_LOCK_BALANCES: Final = "select * from lock_balances($1::uuid[], $2::currency[])"
+_KNOWN: Final = "select key, input_hash, number from entry where key = any($1)"
+_OPEN_PENDING: Final = """
+    select p.key, t.debit, t.credit, t.currency::text, t.amount
+    from entry p left join transfer t using (number)
+    where p.key = any($1) and p.kind = 'pending' and not exists (select from entry r where r.resolves = p.key)
+    order by p.key, t.line"""
+# Numbers are taken under the locks of the balances: a player's entries have them in the order of their commits.
+_PUT_DOWN: Final = """
+    with new as (
+        insert into entry (key, input_hash, kind, resolves, cause_kind, cause_id, what, reason)
+        select r.key, r.input_hash, r.kind, nullif(r.resolves, ''), r.cause_kind, r.cause_id, r.what, r.reason
+        from unnest(
+            $1::text[], $2::bytea[], $3::entry_kind[], $4::text[], $5::cause_kind[], $6::text[], $7::text[], $8::text[]
+        ) with ordinality as r (key, input_hash, kind, resolves, cause_kind, cause_id, what, reason, place)
+        order by r.place
+        returning number, key
+    ), moved as (
+        insert into transfer (number, line, debit, credit, currency, amount)
+        select new.number, t.line, t.debit, t.credit, t.currency, t.amount
+        from unnest($9::text[], $10::smallint[], $11::uuid[], $12::uuid[], $13::currency[], $14::bigint[])
+            as t (key, line, debit, credit, currency, amount)
+        join new using (key)
+    )
+    select key, number from new"""
+
+
+async def put_down(session: Session, entries: Sequence[Entry]) -> list[Decided]:
+    """Decide entries one after another and put down those that stand, in the caller's transaction.
+
+    Call it once in a transaction: locks are taken in one order within a call.
+    """
+    assert session.is_in_transaction()
+    books, numbers = await _open_books(session, entries)
+    outcomes = [books.decide(entry) for entry in entries]
+    fresh = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome is Outcome.DONE]
+    if fresh:
+        numbers |= {record["key"]: record["number"] for record in await session.fetch(_PUT_DOWN, *_columns(fresh))}
+    return [
+        Decided(outcome, numbers[entry.key] if outcome.stands else 0)
+        for entry, outcome in zip(entries, outcomes, strict=True)
+    ]
+
+
+async def _open_books(session: Session, entries: Sequence[Entry]) -> tuple[Books, dict[str, int]]:
+    """The books that the entries are decided by, and the numbers of those that are in the ledger already."""
+    slots = sorted({(t.player, t.currency) for entry in entries for t in entry.transfers})
+    balances: dict[Slot, Balance] = {}
+    if slots:
+        rows = await session.fetch(_LOCK_BALANCES, [slot[0] for slot in slots], [slot[1].value for slot in slots])
+        balances = {
+            (row["account"], Currency(row["currency"])): Balance(row["posted"], row["held"]) for row in rows
+        }
+    # Read after the locks: whoever put down the same key before held one of them.
+    known = await session.fetch(_KNOWN, [entry.key for entry in entries])
+    resolved = [entry.resolves for entry in entries if entry.resolves]
+    open_pending: dict[str, list[Transfer]] = {}
+    for key, debit, credit, currency, amount in await session.fetch(_OPEN_PENDING, resolved) if resolved else ():
+        transfers = open_pending.setdefault(key, [])
+        if amount is not None:
+            transfers.append(Transfer(debit, credit, Currency(currency), amount))
+    books = Books(balances, {row["key"]: row["input_hash"] for row in known}, open_pending)
+    return books, {row["key"]: row["number"] for row in known}
+
+
+def _columns(entries: Sequence[Entry]) -> tuple[list[object], ...]:
+    lines = [(entry.key, line, t) for entry in entries for line, t in enumerate(entry.transfers)]
+    return (
+        [entry.key for entry in entries],
+        [entry.input_hash for entry in entries],
+        [entry.kind.value for entry in entries],
+        [entry.resolves for entry in entries],
+        [entry.cause.kind.value for entry in entries],
+        [entry.cause.id for entry in entries],
+        [entry.cause.what for entry in entries],
+        [entry.cause.reason for entry in entries],
+        [key for key, _, _ in lines],
+        [line for _, line, _ in lines],
+        [t.debit for _, _, t in lines],
+        [t.credit for _, _, t in lines],
+        [t.currency.value for _, _, t in lines],
+        [t.amount for _, _, t in lines],
+    )
+
+
+class _Waiting(NamedTuple):
+    entry: Entry
+    done: "asyncio.Future[Decided]"
+    # Loop time from when on its caller is not kept waiting any longer.
+    until: float
+
+
+class JournalWriter:
+    """Puts down the entries of all callers of this process. Implements `app.ports.Journal`.
+
+    Entries that come in while a transaction is under way make the next one: there is no timer, and a lone one goes at
+    once. An entry whose transaction's end is not known is simply decided again: its key tells.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._waiting: deque[_Waiting] = deque()
+        self._something_waits = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._work(), name="journal writer")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            await end(self._task)
+        self._refuse(self._waiting)
+
+    async def post(self, entry: Entry) -> Decided:
+        """Decide an entry and put it down; answers when it is committed."""
+        loop = asyncio.get_running_loop()
+        if len(self._waiting) >= WAITING_ENTRIES_MAX:
+            raise _away()
+        done: asyncio.Future[Decided] = loop.create_future()
+        self._waiting.append(_Waiting(entry, done, loop.time() + PATIENCE_SECONDS))
+        self._something_waits.set()
+        return await asyncio.shield(done)
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                async with self._pool.acquire() as session:
+                    while True:
+                        await self._something_waits.wait()
+                        self._something_waits.clear()
+                        while batch := self._take():
+                            await self._write(session, batch)
+            except Exception as error:
+                log.warning("journal writer stumbled", error=repr(error))
+                self._give_up_late_ones()
+                self._something_waits.set()
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    def _take(self) -> list[_Waiting]:
+        waiting = self._waiting
+        return [waiting.popleft() for _ in range(min(len(waiting), BATCH_ENTRIES_MAX))]
+
+    async def _write(self, session: Session, batch: list[_Waiting]) -> None:
+        """One transaction; if Postgres refuses it, halve it until the bad entry stands alone."""
+        try:
+            async with session.transaction():
+                decided = await put_down(session, [waiting.entry for waiting in batch])
+        except BaseException as error:
+            if not isinstance(error, Exception) or is_trouble(error, session) or isinstance(error, TimeoutError):
+                # Decided again from the start: whether it was committed its keys will tell.
+                self._waiting.extendleft(reversed(batch))
+                raise
+            if isinstance(error, asyncpg.UniqueViolationError | asyncpg.DeadlockDetectedError):
+                # Another replica put down one of the keys in the same moment.
+                self._waiting.extendleft(reversed(batch))
+            elif len(batch) > 1:
+                middle = len(batch) // 2
+                await self._write(session, batch[:middle])
+                await self._write(session, batch[middle:])
+            else:
+                log.error("the ledger refuses an entry", key=batch[0].entry.key, error=repr(error))
+                _answer_with(batch[0], error)
+        else:
+            for waiting, outcome in zip(batch, decided, strict=True):
+                if not waiting.done.done():
+                    waiting.done.set_result(outcome)
+
+    def _give_up_late_ones(self) -> None:
+        now = asyncio.get_running_loop().time()
+        late = [waiting for waiting in self._waiting if waiting.until <= now]
+        self._waiting = deque(waiting for waiting in self._waiting if waiting.until > now)
+        self._refuse(late)
+
+    @staticmethod
+    def _refuse(entries: Iterable[_Waiting]) -> None:
+        for waiting in entries:
+            _answer_with(waiting, _away())
+
+
+def _answer_with(waiting: _Waiting, error: Exception) -> None:
+    if not waiting.done.done():
+        waiting.done.set_exception(error)
+
+
+def _away() -> Refused:
+    return Refused(
+        "TEMPORARILY_UNAVAILABLE",
+        grpc.StatusCode.UNAVAILABLE,
+        "The ledger cannot be reached now; repeat the call with the same ids.",
+    )
