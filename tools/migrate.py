@@ -32,6 +32,7 @@ SCHEMAS = {
     for schema in (
         Schema("accounts", "accounts", "levata_accounts"),
         Schema("table", "tables", "levata_table"),
+        Schema("ledger", "ledger", "levata_ledger"),
         Schema("league", "league", "levata_league"),
     )
 }

@@ -1,9 +1,9 @@
 """Money as pure values: transfers between accounts, put together in entries that happen whole or not at all.
 
-An entry has a key made from what it means (`prize:<game>:<seat>`), so that nothing happens twice whoever asks and however
-often. It is one of four kinds: *posted* moves money at once; *pending* holds it back on the payer's side, and is later
-resolved by one *post*, which moves it, or one *void*, which lets it go. `decide` says what becomes of an entry; the
-database holds the same rules by constraints and triggers (migrations/0001_journal.sql).
+An entry has a key made from what it means (`prize:<game>:<seat>`), so that nothing happens twice whoever asks and
+however often. It is one of four kinds: *posted* moves money at once; *pending* holds it back on the payer's side, and
+is later resolved by one *post*, which moves it, or one *void*, which lets it go. `Books` say what becomes of an entry;
+the database holds the same rules by constraints and triggers (migrations/0001_journal.sql).
 """
 
 from collections.abc import Mapping, Sequence
@@ -188,18 +188,19 @@ class Books:
         known = self._known.get(entry.key)
         if known is not None:
             return Outcome.SAME if known == entry.input_hash else Outcome.KEY_REUSED
+        if any(transfer.amount > AMOUNT_MAX for transfer in entry.transfers):
+            return Outcome.OVERFLOW
         if entry.resolves and tuple(self._open.get(entry.resolves, ())) != entry.transfers:
             return Outcome.NOT_PENDING
-        after = dict[Slot, Balance]()
+        after: dict[Slot, Balance] = {}
         for transfer in entry.transfers:
             slot = (transfer.player, transfer.currency)
             before = after.get(slot) or self._balances.get(slot, Balance())
             after[slot] = _moved(before, entry.kind, transfer)
-        for slot, balance in after.items():
-            if abs(balance.posted) > BALANCE_MAX:
+        for balance in after.values():
+            if balance.posted > BALANCE_MAX:
                 return Outcome.OVERFLOW
-            # What was below zero before (it cannot be) would still be allowed to rise.
-            if balance.available < 0 and balance.available < self._balances.get(slot, Balance()).available:
+            if balance.available < 0:
                 return Outcome.INSUFFICIENT
         self._balances |= after
         self._known[entry.key] = entry.input_hash

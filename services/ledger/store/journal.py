@@ -1,7 +1,7 @@
 """Entries in Postgres: decided and put down in one transaction, under the locks of the balances that they touch.
 
-`put_down` does it in a caller's transaction (a consumer's, with its checkpoint); `JournalWriter` does it for the many who
-ask at once, one transaction for all that came in while the last one was under way.
+`put_down` does it in a caller's transaction (a consumer's, with its checkpoint); `JournalWriter` does it for the many
+who ask at once, one transaction for all that came in while the last one was under way.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from chassis.database import Pool, Session, is_trouble
 from chassis.errors import Refused
 from chassis.tasks import end
 from services.ledger.app.ports import Decided
-from services.ledger.domain import HOUSES, Balance, Books, Currency, Entry, Kind, Outcome, Slot, Transfer
+from services.ledger.domain import Balance, Books, Currency, Entry, Outcome, Slot, Transfer
 
 log = structlog.get_logger(__name__)
 
@@ -77,9 +77,7 @@ async def _open_books(session: Session, entries: Sequence[Entry]) -> tuple[Books
     balances: dict[Slot, Balance] = {}
     if slots:
         rows = await session.fetch(_LOCK_BALANCES, [slot[0] for slot in slots], [slot[1].value for slot in slots])
-        balances = {
-            (row["account"], Currency(row["currency"])): Balance(row["posted"], row["held"]) for row in rows
-        }
+        balances = {(row["account"], Currency(row["currency"])): Balance(row["posted"], row["held"]) for row in rows}
     # Read after the locks: whoever put down the same key before held one of them.
     known = await session.fetch(_KNOWN, [entry.key for entry in entries])
     resolved = [entry.resolves for entry in entries if entry.resolves]
@@ -172,28 +170,30 @@ class JournalWriter:
 
     async def _write(self, session: Session, batch: list[_Waiting]) -> None:
         """One transaction; if Postgres refuses it, halve it until the bad entry stands alone."""
+        parts = [batch]
         try:
-            async with session.transaction():
-                decided = await put_down(session, [waiting.entry for waiting in batch])
-        except BaseException as error:
-            if not isinstance(error, Exception) or is_trouble(error, session) or isinstance(error, TimeoutError):
-                # Decided again from the start: whether it was committed its keys will tell.
-                self._waiting.extendleft(reversed(batch))
-                raise
-            if isinstance(error, asyncpg.UniqueViolationError | asyncpg.DeadlockDetectedError):
-                # Another replica put down one of the keys in the same moment.
-                self._waiting.extendleft(reversed(batch))
-            elif len(batch) > 1:
-                middle = len(batch) // 2
-                await self._write(session, batch[:middle])
-                await self._write(session, batch[middle:])
-            else:
-                log.error("the ledger refuses an entry", key=batch[0].entry.key, error=repr(error))
-                _answer_with(batch[0], error)
-        else:
-            for waiting, outcome in zip(batch, decided, strict=True):
-                if not waiting.done.done():
-                    waiting.done.set_result(outcome)
+            while parts:
+                try:
+                    async with session.transaction():
+                        decided = await put_down(session, [waiting.entry for waiting in parts[-1]])
+                except Exception as error:
+                    if _must_be_decided_again(error, session):
+                        raise
+                    part = parts.pop()
+                    if len(part) > 1:
+                        middle = len(part) // 2
+                        parts += [part[middle:], part[:middle]]
+                    else:
+                        log.error("the ledger refuses an entry", key=part[0].entry.key, error=repr(error))
+                        _answer_with(part[0], error)
+                else:
+                    for waiting, outcome in zip(parts.pop(), decided, strict=True):
+                        if not waiting.done.done():
+                            waiting.done.set_result(outcome)
+        finally:
+            # Whether they were committed their keys will tell.
+            for part in parts:
+                self._waiting.extendleft(reversed(part))
 
     def _give_up_late_ones(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -205,6 +205,12 @@ class JournalWriter:
     def _refuse(entries: Iterable[_Waiting]) -> None:
         for waiting in entries:
             _answer_with(waiting, _away())
+
+
+def _must_be_decided_again(error: Exception, session: Session) -> bool:
+    """Postgres failed, or another replica put down one of the keys in the same moment; the entries are not at fault."""
+    races = asyncpg.UniqueViolationError | asyncpg.DeadlockDetectedError | asyncpg.SerializationError
+    return isinstance(error, races | TimeoutError) or is_trouble(error, session)
 
 
 def _answer_with(waiting: _Waiting, error: Exception) -> None:
