@@ -98,10 +98,12 @@ class Consumer:
         apply: Apply,
         *,
         key_of: Callable[[Fact], str] = last_token,
+        facts_at_once: int = TRANSACTION_FACTS,
     ) -> None:
         """`apply` gives a fact its effect on the session that it is handed, in whose transaction the checkpoint moves.
 
-        It must ignore facts that it does not care for. Facts of one key (`key_of`) have their effects in order. `name`
+        It must ignore facts that it does not care for. Facts of one key (`key_of`) have their effects in order. Up to
+        `facts_at_once` share a transaction: 1 where effects take locks in another order than that of the facts. `name`
         is also that of the durable JetStream consumer: letters, digits, `-` and `_`.
         """
         if not re.fullmatch(r"[\w-]+", name):
@@ -112,6 +114,7 @@ class Consumer:
         self._pool = pool
         self._apply_effect = apply
         self._key_of = key_of
+        self._facts_at_once = facts_at_once
         self._pull = Pull(nats, source.name, name)
         self._parked = ParkedFacts(name)
         self._lease = Lease(f"consumer {name}")
@@ -279,8 +282,8 @@ class Consumer:
 
     async def _apply(self, session: Session, facts: Sequence[Fact]) -> None:
         """Give facts their effects and move the checkpoint behind them; what fails for good is parked."""
-        for start in range(0, len(facts), TRANSACTION_FACTS):
-            together = facts[start : start + TRANSACTION_FACTS]
+        for start in range(0, len(facts), self._facts_at_once):
+            together = facts[start : start + self._facts_at_once]
             try:
                 await self._apply_together(session, together)
             except Exception as error:

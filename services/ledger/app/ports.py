@@ -1,10 +1,11 @@
 """What the use cases need of the outside; `store` implements it."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from services.ledger.domain import Balance, Currency, Entry, Outcome
+from services.ledger.domain import Balance, Currency, Entrant, Entry, Outcome
 
 
 class Decided(NamedTuple):
@@ -12,6 +13,8 @@ class Decided(NamedTuple):
 
     outcome: Outcome
     number: int
+    # What there was too little of, where it is INSUFFICIENT.
+    lacking: Currency | None = None
 
 
 class Journal(Protocol):
@@ -34,4 +37,44 @@ class Balances(Protocol):
 
     async def of_many(self, accounts: Sequence[UUID]) -> dict[UUID, dict[Currency, Balance]]:
         """The same of several."""
+        ...
+
+
+class HeldGame(NamedTuple):
+    """What is known of a game's entries."""
+
+    # None where the game ended before anybody asked to hold entries.
+    input_hash: bytes | None
+    # Whether the game began; None while that is not known.
+    began: bool | None
+    entrants: tuple[Entrant, ...]
+    # Who took a seat when it began.
+    seated: frozenset[UUID] = frozenset()
+
+
+class Holding(Protocol):
+    """One transaction about the entries of one game, which holds the game's row until it ends."""
+
+    async def known(self) -> HeldGame | None:
+        """What was held before; None for a game that is new, and now is this transaction's."""
+        ...
+
+    async def put_down(self, entries: Sequence[Entry]) -> list[Decided]:
+        """Decide entries; once in a transaction."""
+        ...
+
+    async def keep(self, entrants: Sequence[Entrant]) -> None:
+        """Keep the answer."""
+        ...
+
+
+class Entries(Protocol):
+    """The entries of games. Refused while the ledger is away."""
+
+    def holding(self, game_id: UUID, input_hash: bytes) -> AbstractAsyncContextManager[Holding]:
+        """A transaction about this game's entries; rolled back when it is left with an error."""
+        ...
+
+    async def unsettled(self, older_than_seconds: int, limit: int) -> list[UUID]:
+        """Games whose entries have been held for so long without an end."""
         ...

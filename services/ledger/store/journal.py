@@ -61,13 +61,17 @@ async def put_down(session: Session, entries: Sequence[Entry]) -> list[Decided]:
     """
     assert session.is_in_transaction()
     books, numbers = await _open_books(session, entries)
-    outcomes = [books.decide(entry) for entry in entries]
-    fresh = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome is Outcome.DONE]
+    outcomes = [(books.decide(entry), books.lacking) for entry in entries]
+    fresh = [entry for entry, (outcome, _) in zip(entries, outcomes, strict=True) if outcome is Outcome.DONE]
     if fresh:
         numbers |= {record["key"]: record["number"] for record in await session.fetch(_PUT_DOWN, *_columns(fresh))}
     return [
-        Decided(outcome, numbers[entry.key] if outcome.stands else 0)
-        for entry, outcome in zip(entries, outcomes, strict=True)
+        Decided(
+            outcome,
+            numbers[entry.key] if outcome.stands else 0,
+            lacking if outcome is Outcome.INSUFFICIENT else None,
+        )
+        for entry, (outcome, lacking) in zip(entries, outcomes, strict=True)
     ]
 
 

@@ -1,0 +1,73 @@
+"""`python -m services.ledger`: the ledger service, put together for its process and for tests alike."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+from levata.facts.v1 import facts_pb2
+
+from chassis import bus
+from chassis.auth import Verifier
+from chassis.clock import Clock
+from chassis.database import open_pool
+from chassis.facts import LEDGER, FactLog, FactsService, Relay, RemoteFacts, Report
+from chassis.process import run
+from chassis.rpc import Access, Server, channel, stub
+from chassis.settings import Address, Settings
+from chassis.telemetry import ProcessCollector, serve_metrics
+from services.ledger.app.entries import EntryDesk
+from services.ledger.consumers import games
+from services.ledger.domain import RoomTerms
+from services.ledger.rpc import entries
+from services.ledger.store.entries import PostgresEntries
+
+STOP_SECONDS: Final = 3
+# What the consumer and the relay are called in health and figures.
+GAMES_FACTS: Final = "levata.facts.games"
+RELAY: Final = "levata.facts.relay"
+# Who hears of prizes and refunds.
+FACTS_ACCESS: Final = Access.by("league")
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncIterator[Address]:
+    """Start the service; it is stopped at the end of the context."""
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
+        clock = await stack.enter_async_context(Clock.following(pool))
+        nats = await bus.connect(settings.nats_url, settings.service_name)
+        stack.push_async_callback(nats.close)
+        consumer = games.consumer(await _games_facts(settings, stack), pool, nats)
+        relay = Relay(pool, nats, LEDGER)
+
+        server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
+        rooms: dict[int, RoomTerms] = {}
+        entries.serve(server, EntryDesk(PostgresEntries(pool), rooms))
+        server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
+        reports = [Report(GAMES_FACTS, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
+        if settings.metrics_listen is not None:
+            process = ProcessCollector(server, asyncio.get_running_loop(), pool)
+            serve_metrics(settings.metrics_listen, [process, *reports])
+        port = await server.start(*settings.listen)
+        stack.push_async_callback(server.stop, STOP_SECONDS)
+        for worker in (relay, consumer):
+            await worker.start()
+            stack.push_async_callback(worker.stop)
+        for report in reports:
+            health = asyncio.create_task(report.keep_health(server), name="health")
+            stack.callback(health.cancel)
+        yield Address(settings.listen.host, port)
+
+
+async def _games_facts(settings: Settings, stack: AsyncExitStack) -> RemoteFacts:
+    """The games' log, read from any replica of the table service."""
+    service = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
+    channels = [channel(address, settings.service_token) for address in settings.peers["table"]]
+    for opened in channels:
+        await stack.enter_async_context(opened)
+    return RemoteFacts([stub(opened, service) for opened in channels])
+
+
+if __name__ == "__main__":
+    run("ledger", Settings, build)

@@ -1,0 +1,1 @@
+"""The ledger's API: messages in, use cases, messages out."""

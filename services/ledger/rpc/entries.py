@@ -1,0 +1,43 @@
+"""levata.ledger.v1.Entries: the internal call that takes entries."""
+
+from typing import Final
+from uuid import UUID
+
+from levata.ledger.v1 import entries_pb2
+
+from chassis.rpc import Access, Call, Server
+from services.ledger.app.entries import Asked, EntryDesk, refusal_reason
+from services.ledger.domain import Currency, Entrant
+
+_ENTRIES: Final = entries_pb2.DESCRIPTOR.services_by_name["Entries"]
+
+
+def serve(server: Server, desk: EntryDesk) -> None:
+    """Add the internal calls about entries to a server."""
+    server.add(_ENTRIES, EntriesApi(desk), Access.by("matchmaker", "tools"))
+
+
+class EntriesApi:
+    """levata.ledger.v1.Entries."""
+
+    def __init__(self, desk: EntryDesk) -> None:
+        self._desk = desk
+
+    async def hold(self, request: entries_pb2.HoldRequest, call: Call) -> entries_pb2.HoldResponse:
+        asked = [
+            Asked(UUID(each.account_id), each.room, Currency(each.coffee) if each.coffee else None)
+            for each in request.entrants
+        ]
+        entrants = await self._desk.hold(UUID(request.game_id), asked)
+        return entries_pb2.HoldResponse(entrants=map(_entered, entrants))
+
+
+def _entered(entrant: Entrant) -> entries_pb2.Entered:
+    return entries_pb2.Entered(
+        account_id=str(entrant.account),
+        refusal="" if entrant.refusal is None else refusal_reason(entrant.refusal),
+        coins=entrant.terms.coins,
+        gold=entrant.terms.gold,
+        prize=entrant.terms.prize,
+        coffee="" if entrant.coffee is None else entrant.coffee.value,
+    )

@@ -1,0 +1,202 @@
+"""Entries of quick-play games in a real Postgres: held together, and ended by what became of the game alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from uuid import UUID, uuid4
+
+import pytest
+from levata.table.v1 import facts_pb2, table_pb2
+
+from chassis.database import Pool, open_pool
+from chassis.errors import Refused
+from chassis.facts import Fact
+from services.ledger.app.entries import Asked, EntryDesk
+from services.ledger.consumers import games
+from services.ledger.domain import (
+    Balance,
+    Cause,
+    CauseKind,
+    Currency,
+    Entrant,
+    House,
+    Outcome,
+    RoomTerms,
+    Transfer,
+    posted,
+)
+from services.ledger.store.entries import PostgresEntries
+from services.ledger.store.journal import put_down
+from tests.conftest import Database
+
+ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
+ROOMS = {1: RoomTerms(0, 0, 300), 2: RoomTerms(200, 0, 500), 11: RoomTerms(250_000, 10, 625_000)}
+COIN, GOLD, COFFEE = Currency.COIN, Currency.GOLD, Currency.COFFEE_2
+WELCOME = Cause(CauseKind.GRANT, "test", "welcome")
+
+
+@pytest.fixture
+async def pool(database: Database) -> AsyncIterator[Pool]:
+    async with await open_pool(database.dsn("ledger"), "test") as pool:
+        yield pool
+
+
+@pytest.fixture
+def desk(pool: Pool) -> EntryDesk:
+    return EntryDesk(PostgresEntries(pool), ROOMS)
+
+
+async def give(pool: Pool, account: UUID, amount: int, currency: Currency = COIN) -> None:
+    transfer = Transfer(House.GRANTS.value, account, currency, amount)
+    async with pool.acquire() as session, session.transaction():
+        (decided,) = await put_down(session, [posted(f"give {uuid4()}", WELCOME, [transfer])])
+    assert decided.outcome is Outcome.DONE
+
+
+async def has(pool: Pool, account: UUID, currency: Currency = COIN) -> Balance:
+    query = "select posted, held from balance where account = $1 and currency = $2"
+    row = await pool.fetchrow(query, account, currency.value)
+    return Balance() if row is None else Balance(*row)
+
+
+async def tell(pool: Pool, fact: facts_pb2.GameFact) -> None:
+    """Give a fact its effect, as the consumer does."""
+    subject = f"levata.games.{fact.WhichOneof('kind')}.{fact.game_id}"
+    async with pool.acquire() as session, session.transaction():
+        await games.apply(session, Fact(1, subject, fact.SerializeToString(), 0))
+
+
+def began(game_id: UUID, seated: Sequence[UUID]) -> facts_pb2.GameFact:
+    seats = [facts_pb2.FactSeat(account_id=str(account)) for account in seated]
+    created = facts_pb2.CreatedFact(game_type="euchre", mode=table_pb2.MODE_QUICK_PLAY, seats=seats)
+    return facts_pb2.GameFact(game_id=str(game_id), version=1, created=created)
+
+
+def cancelled(game_id: UUID, version: int = 1) -> facts_pb2.GameFact:
+    return facts_pb2.GameFact(game_id=str(game_id), version=version, cancelled=facts_pb2.CancelledFact())
+
+
+def refusals(entrants: Sequence[Entrant]) -> list[Currency | None]:
+    return [entrant.refusal for entrant in entrants]
+
+
+async def test_each_is_accepted_or_refused_for_what_there_is_too_little_of(pool: Pool, desk: EntryDesk) -> None:
+    await give(pool, ALICE, 200)
+    await give(pool, BOB, 300_000)
+    game_id = uuid4()
+    asked = [Asked(ALICE, 2, None), Asked(BOB, 11, None), Asked(CAROL, 1, None)]
+    entrants = await desk.hold(game_id, asked)
+    assert refusals(entrants) == [None, GOLD, None]
+    assert [entrant.terms.prize for entrant in entrants] == [500, 625_000, 300]
+    assert (await has(pool, ALICE), await has(pool, BOB)) == (Balance(200, 200), Balance(300_000))
+
+
+async def test_an_entry_of_coins_gold_and_coffee_is_one(pool: Pool, desk: EntryDesk) -> None:
+    await give(pool, ALICE, 250_000)
+    await give(pool, ALICE, 10, GOLD)
+    assert refusals(await desk.hold(uuid4(), [Asked(ALICE, 11, COFFEE)])) == [COFFEE]
+    assert (await has(pool, ALICE), await has(pool, ALICE, GOLD)) == (Balance(250_000), Balance(10))
+    await give(pool, ALICE, 1, COFFEE)
+    assert refusals(await desk.hold(uuid4(), [Asked(ALICE, 11, COFFEE)])) == [None]
+    assert await has(pool, ALICE, COFFEE) == Balance(1, 1)
+
+
+async def test_what_is_held_is_taken_from_those_who_are_seated_when_the_game_begins(
+    pool: Pool, desk: EntryDesk
+) -> None:
+    game_id = uuid4()
+    for account in (ALICE, BOB):
+        await give(pool, account, 500)
+    await desk.hold(game_id, [Asked(ALICE, 2, None), Asked(BOB, 2, None), Asked(CAROL, 1, None)])
+    for _ in range(2):
+        await tell(pool, began(game_id, [ALICE, CAROL]))
+        assert (await has(pool, ALICE), await has(pool, BOB)) == (Balance(300), Balance(500))
+    # Later it moves nothing that was held, only gives back what was taken.
+    for _ in range(2):
+        await tell(pool, cancelled(game_id, version=9))
+        assert (await has(pool, ALICE), await has(pool, BOB)) == (Balance(500), Balance(500))
+
+
+async def test_a_game_that_never_began_takes_nothing(pool: Pool, desk: EntryDesk) -> None:
+    game_id = uuid4()
+    await give(pool, ALICE, 500)
+    await desk.hold(game_id, [Asked(ALICE, 2, None)])
+    for _ in range(2):
+        await tell(pool, cancelled(game_id))
+        assert await has(pool, ALICE) == Balance(500)
+
+
+async def test_a_repeated_hold_gets_the_first_answer_whatever_the_balances_are_by_then(
+    pool: Pool, desk: EntryDesk
+) -> None:
+    game_id, asked = uuid4(), [Asked(ALICE, 2, None), Asked(BOB, 2, None)]
+    await give(pool, ALICE, 200)
+    first = await desk.hold(game_id, asked)
+    assert refusals(first) == [None, COIN]
+    await give(pool, BOB, 1000)
+    assert await desk.hold(game_id, asked) == first
+    await tell(pool, began(game_id, [ALICE]))
+    assert await desk.hold(game_id, asked) == first
+    assert (await has(pool, ALICE), await has(pool, BOB)) == (Balance(), Balance(1000))
+
+
+async def test_many_holds_of_the_same_game_at_once_are_one(pool: Pool, desk: EntryDesk) -> None:
+    game_id = uuid4()
+    await give(pool, ALICE, 200)
+    answers = await asyncio.gather(*(desk.hold(game_id, [Asked(ALICE, 2, None)]) for _ in range(50)))
+    assert {each.refusal for (each,) in answers} == {None}
+    assert await has(pool, ALICE) == Balance(200, 200)
+
+
+async def test_of_twenty_games_for_the_same_coins_one_gets_them(pool: Pool, desk: EntryDesk) -> None:
+    await give(pool, ALICE, 200)
+    answers = await asyncio.gather(*(desk.hold(uuid4(), [Asked(ALICE, 2, None)]) for _ in range(20)))
+    assert sorted(str(each.refusal) for (each,) in answers) == sorted(["None", *["coin"] * 19])
+    assert await has(pool, ALICE) == Balance(200, 200)
+
+
+async def test_other_entrants_of_the_same_game_are_refused(desk: EntryDesk) -> None:
+    game_id = uuid4()
+    await desk.hold(game_id, [Asked(ALICE, 1, None)])
+    with pytest.raises(Refused, match="HOLD_REUSED"):
+        await desk.hold(game_id, [Asked(BOB, 1, None)])
+
+
+@pytest.mark.parametrize("end", [cancelled, lambda game_id: began(game_id, [])])
+async def test_nothing_is_held_once_the_end_is_known(
+    pool: Pool, desk: EntryDesk, end: Callable[[UUID], facts_pb2.GameFact]
+) -> None:
+    game_id = uuid4()
+    await give(pool, ALICE, 200)
+    await tell(pool, end(game_id))
+    with pytest.raises(Refused, match="GAME_SETTLED"):
+        await desk.hold(game_id, [Asked(ALICE, 2, None)])
+    assert await has(pool, ALICE) == Balance(200)
+
+
+async def test_a_hold_and_the_games_end_at_the_same_moment_leave_nothing_held(pool: Pool, desk: EntryDesk) -> None:
+    await give(pool, ALICE, 200)
+    for _ in range(30):
+        game_id = uuid4()
+        held, _ = await asyncio.gather(
+            desk.hold(game_id, [Asked(ALICE, 2, None)]), tell(pool, cancelled(game_id)), return_exceptions=True
+        )
+        assert isinstance(held, tuple) or (isinstance(held, Refused) and held.reason == "GAME_SETTLED")
+        assert await has(pool, ALICE) == Balance(200)
+
+
+async def test_holds_without_an_end_are_found_for_settlement(pool: Pool, desk: EntryDesk) -> None:
+    waiting, ended = uuid4(), uuid4()
+    for game_id in (waiting, ended):
+        await desk.hold(game_id, [Asked(ALICE, 1, None)])
+    await tell(pool, began(ended, [ALICE]))
+    assert await PostgresEntries(pool).unsettled(0, 10) == [waiting]
+    assert await PostgresEntries(pool).unsettled(120, 10) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [([Asked(ALICE, 1, None), Asked(ALICE, 2, None)], "ENTERED_TWICE"), ([Asked(ALICE, 12, None)], "NO_SUCH_ROOM")],
+)
+async def test_what_makes_no_sense_is_refused(desk: EntryDesk, asked: list[Asked], reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        await desk.hold(uuid4(), asked)
