@@ -165,13 +165,18 @@ async def create_game(
     mode: table_pb2.Mode.ValueType = table_pb2.MODE_FRIENDLY,
     clock: games_pb2.ClockOptions | None = None,
     nonces: Sequence[bytes] = (),
+    spectator_delay_seconds: int = 0,
 ) -> str:
     """A running game of whist with people in the first seats and bots in the others."""
     game_id = await prepare_game(service, seats=seats, variant=variant, mode=mode)
     setups = [person(SEAT_ACCOUNTS[seat]) if seat < people else bot() for seat in range(seats)]
     for setup, nonce in zip(setups, nonces, strict=False):
         setup.nonce = nonce
-    await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=setups, clock=clock))
+    await service.games.Create(
+        games_pb2.CreateRequest(
+            game_id=game_id, seats=setups, clock=clock, spectator_delay_seconds=spectator_delay_seconds
+        )
+    )
     return game_id
 
 

@@ -21,6 +21,7 @@ from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.table.app.audience import Audiences
+from services.table.app.delayed import DelayedGames
 from services.table.app.following import Following
 from services.table.app.gatherings import Gatherings
 from services.table.app.host import Host
@@ -64,7 +65,8 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         routing = Routing(store, game_log, host, replicas)
         server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
         gatherings = await _gatherings(pool, nats, str(host_id), stack)
-        api.serve(server, Tables(store, game_log, host, following, routing), gatherings)
+        delayed = DelayedGames(game_log, messages, audiences, clock)
+        api.serve(server, Tables(store, game_log, host, following, routing), delayed, gatherings)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
         collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
@@ -83,6 +85,8 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
             stack.push_async_callback(replicas.stop)
         await following.start()
         stack.push_async_callback(following.stop)
+        await delayed.start()
+        stack.push_async_callback(delayed.stop)
         stack.callback(audiences.close_streams, "DRAINING")
         await host.start(str(address))
         stack.push_async_callback(host.stop)

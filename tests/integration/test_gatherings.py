@@ -67,7 +67,7 @@ class Replica:
     def stream(self, account: str) -> Iterator[Stream]:
         """A stream that reads what it is sent."""
         seat = self.table.seat_of(account)
-        subscription = Subscription(SPECTATOR if seat is None else seat, 1, b"")
+        subscription = Subscription(SPECTATOR if seat is None else seat, account, 1, b"")
         stream = Stream()
         side = Side.SPECTATORS if seat is None else Side.PLAYERS
         with self.gatherings.joined(self.table, side, account, subscription):

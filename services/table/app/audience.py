@@ -5,6 +5,7 @@ it. An audience does not know whether its game is hosted here or followed from e
 """
 
 import asyncio
+from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
@@ -26,9 +27,9 @@ class Audience:
         self.version = version
         self.subscriptions: list[Subscription] = []
 
-    def subscribe(self, viewer: Viewer) -> Subscription:
+    def subscribe(self, viewer: Viewer, account: str) -> Subscription:
         """A stream of what comes after the version now."""
-        subscription = Subscription(viewer, self.version, self._all.messages.closing("LAGGING", 0))
+        subscription = Subscription(viewer, account, self.version, self._all.messages.closing("LAGGING", 0))
         subscription.pushed_at = asyncio.get_running_loop().time()
         self.subscriptions.append(subscription)
         self._all.open.add(self)
@@ -56,6 +57,20 @@ class Audience:
             else:
                 message = messages.answer(subscription.viewer, command_id)
             subscription.push(message, now)
+
+    def show(self, version: int, message: bytes) -> None:
+        """What brings all streams to this version and is the same for each of them."""
+        self.version = version
+        now = asyncio.get_running_loop().time()
+        for subscription in self.subscriptions:
+            subscription.version = version
+            subscription.push(message, now)
+
+    def part_with(self, accounts: Collection[str]) -> None:
+        """End the streams of people who are to see the game with other eyes from now on."""
+        for subscription in [each for each in self.subscriptions if each.account in accounts]:
+            subscription.end(self._all.messages.closing("SEAT_CHANGED", 0))
+            self.unsubscribe(subscription)
 
     def fill_silences(self, now: float) -> None:
         """A heartbeat to each stream that got nothing for a while."""

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import structlog
 
-from chassis.tasks import end
+from chassis.tasks import Background
 from rules.chat import LINE_CHARACTERS_MAX, cleaned_line
 from rules.game import Rejection
 from services.table.app import errors
@@ -80,22 +80,21 @@ class Gatherings:
         # Where somebody came or went here, and where the count may have changed for another reason.
         self._moved: set[UUID] = set()
         self._uncounted: set[UUID] = set()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._background = Background()
 
     async def start(self) -> None:
         """Begin to compare and to count."""
         for name, work in (
-            ("chats", self._compare()),
-            ("spectators", self._count()),
-            ("regular comparison", self._compare_regularly()),
-            ("housekeeping of chats", self._keep_house()),
+            ("compare chats", self._compare()),
+            ("compare all chats", self._compare_regularly()),
+            ("count spectators", self._count()),
+            ("delete old chats", self._keep_house()),
         ):
-            self._tasks.append(asyncio.create_task(work, name=name))
+            self._background.spawn(name, work)
 
     async def stop(self) -> None:
         """End all of it."""
-        for task in self._tasks:
-            await end(task)
+        await self._background.stop()
 
     # Coming and going
 
@@ -174,6 +173,10 @@ class Gatherings:
             await self._catch_up(gathering, counters.get(game_id, ChatCounters()))
 
     # What other replicas tell
+
+    def has(self, game_id: UUID) -> bool:
+        """Whether anybody of this game is here."""
+        return game_id in self._open
 
     def hear_line(self, game_id: UUID, side: Side, line: ChatLine) -> None:
         """A line was said here or elsewhere. It may be heard twice, and too early."""

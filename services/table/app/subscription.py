@@ -17,11 +17,13 @@ EXPECTED_MAX: Final = 64
 class Subscription:
     """Messages for one stream, in order. `push` is for the game, `pump` for the stream's handler."""
 
-    __slots__ = ("_cut_off", "_done", "_messages", "_waiter", "expected", "pushed_at", "version", "viewer")
+    __slots__ = ("_cut_off", "_done", "_messages", "_waiter", "account", "expected", "pushed_at", "version", "viewer")
 
-    def __init__(self, viewer: Viewer, version: int, cut_off: bytes) -> None:
+    def __init__(self, viewer: Viewer, account: str, version: int, cut_off: bytes) -> None:
         """`cut_off` is the last message to a viewer that lags too far."""
         self.viewer = viewer
+        # Whose stream it is.
+        self.account = account
         self._cut_off = cut_off
         # The version that the viewer will have seen once the queue is sent.
         self.version = version

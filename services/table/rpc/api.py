@@ -15,10 +15,13 @@ from chassis.auth import Caller, Role
 from chassis.errors import Refused
 from chassis.rpc import Access, Call, Server, checks_itself, validate
 from services.table.app import errors
+from services.table.app.delayed import DelayedGame, DelayedGames
+from services.table.app.following import FollowedGame
 from services.table.app.gatherings import Gatherings
 from services.table.app.listing import Summary
 from services.table.app.ports import Side
 from services.table.app.requests import Outcome, PlayerCommand
+from services.table.app.running import RunningGame
 from services.table.app.subscription import Subscription
 from services.table.app.tables import LIST_PAGE, NewGame, Tables, not_shown_yet
 from services.table.domain import OPEN, SPECTATOR, Clock, Kind, Mode, Occupant, SeatRejection, Table, Viewer
@@ -43,9 +46,9 @@ _TABLE_ACCESS = {
 _GAMES_ACCESS = Access.by("matchmaker", "tools")
 
 
-def serve(server: Server, tables: Tables, gatherings: Gatherings) -> None:
+def serve(server: Server, tables: Tables, delayed: DelayedGames, gatherings: Gatherings) -> None:
     """Add the table service's API to a server."""
-    server.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableApi(tables, gatherings), _TABLE_ACCESS)
+    server.add(table_pb2.DESCRIPTOR.services_by_name["Table"], TableApi(tables, delayed, gatherings), _TABLE_ACCESS)
     server.add(games_pb2.DESCRIPTOR.services_by_name["Games"], GamesApi(tables), _GAMES_ACCESS)
 
 
@@ -103,8 +106,9 @@ def _occupant(seat: games_pb2.SeatSetup) -> Occupant:
 class TableApi:
     """levata.table.v1.Table."""
 
-    def __init__(self, tables: Tables, gatherings: Gatherings) -> None:
+    def __init__(self, tables: Tables, delayed: DelayedGames, gatherings: Gatherings) -> None:
         self._tables = tables
+        self._delayed = delayed
         self._gatherings = gatherings
 
     @checks_itself
@@ -207,19 +211,26 @@ class TableApi:
         game_id, after_version = UUID(request.game_id), request.after_version
         game = await self._tables.find(game_id)
         table = game if isinstance(game, Table) else game.table
-        if after_version > table.version:
-            raise await self._tables.beyond(game_id, after_version)
+        # First of all: nobody is told anything of a game that they may not see, or not yet.
         viewer = _viewer(table, call.who, self._tables.is_disclosed(table))
+        delay = table.created.spectator_delay_seconds if viewer == SPECTATOR else 0
+        shown: RunningGame | FollowedGame | DelayedGame | Table = game
+        if delay:
+            shown = await self._delayed.find(game_id, delay)
         # Nothing may come between the table as it is sent and the subscription.
-        audience = None if isinstance(game, Table) else game.audience
-        subscription = None if audience is None else audience.subscribe(viewer)
+        seen = shown if isinstance(shown, Table) else shown.table
+        version = 0 if seen is None else seen.version
+        if after_version > version:
+            raise errors.future_version(version) if delay else await self._tables.beyond(game_id, after_version)
+        audience = None if isinstance(shown, Table) else shown.audience
+        subscription = None if audience is None else audience.subscribe(viewer, call.who.subject)
         try:
-            if after_version == 0:
-                await call.write(messages.snapshot(table, viewer))
-            else:
-                async for step in self._tables.history(game_id, up_to=table.version):
+            if after_version:
+                async for step in self._tables.history(game_id, up_to=version):
                     if step.commit.version > after_version:
                         await call.write(CommitMessages(step.before, step.commit, step.after).message(viewer))
+            else:
+                await call.write(messages.heartbeat(0) if seen is None else messages.snapshot(seen, viewer))
             with self._joined(table, viewer, call.who, subscription):
                 yield subscription
         finally:

@@ -85,8 +85,10 @@ class OtherReplicas:
                 gatherings.hear_of_mutes(UUID(bytes=notice.muted.game_id))
             case "watching":
                 for game in notice.watching.games:
-                    accounts = frozenset(_accounts(game.accounts))
-                    gatherings.hear_of_spectators(notice.replica_id, UUID(bytes=game.game_id), accounts)
+                    game_id = UUID(bytes=game.game_id)
+                    # Most games have nobody here.
+                    if gatherings.has(game_id):
+                        gatherings.hear_of_spectators(notice.replica_id, game_id, frozenset(_accounts(game.accounts)))
 
 
 def _messages(spectators: Mapping[UUID, Collection[str]]) -> Iterator[gatherings_pb2.SpectatorsHere]:
