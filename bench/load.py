@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid4
 
 import grpc
@@ -15,6 +15,7 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 from chassis.auth import Signer
 
 CONNECTIONS = 4
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
 # What the floor passes on: as many bytes as a move of ours has.
 _SAMPLE = table_pb2.WatchResponse(
     commit=table_pb2.Commit(
@@ -92,12 +93,16 @@ def _identity(raw: bytes) -> bytes:
     return raw
 
 
+def aio_channels(address: str, count: int) -> list[grpc.aio.Channel]:
+    """Channels that do not share connections."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    return [grpc.aio.insecure_channel(address, options=options) for _ in range(count)]
+
+
 @asynccontextmanager
 async def connections(address: str) -> AsyncIterator[list[grpc.aio.Channel]]:
     """Some connections of their own to one server."""
-    channels = [
-        grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) for _ in range(CONNECTIONS)
-    ]
+    channels = aio_channels(address, CONNECTIONS)
     yield channels
     for channel in channels:
         await channel.close()
@@ -156,23 +161,36 @@ class BareGame:
 class Tables:
     """Opens games at our table service."""
 
-    def __init__(self, channels: list[grpc.aio.Channel], signer: Signer, seats: int, over_play: bool) -> None:
+    def __init__(
+        self,
+        channels: list[grpc.aio.Channel],
+        signer: Signer,
+        seats: int,
+        over_play: bool,
+        *,
+        behind_edge: list[grpc.aio.Channel] | None = None,
+    ) -> None:
         self._channels = channels
+        # Where games are made, if not over the players' own connections.
+        self._internal_channels = behind_edge or channels
         self._seats = seats
         self._over_play = over_play
         self._internal = (("authorization", f"Bearer {signer.service_token('tools', 36_000)}"),)
         self._accounts = [str(UUID(int=n + 1, version=4)) for n in range(seats)]
-        self._tokens: list[tuple[tuple[str, str], ...]] = [
+        self.tokens: list[Metadata] = [
             (("authorization", f"Bearer {signer.player_token(account, False, 36_000)}"),) for account in self._accounts
         ]
 
     async def open(self, number: int) -> "TableGame":
         """A game with a person in every seat, all streams open."""
         channel = self._channels[number % len(self._channels)]
-        game_id = await self._create(channel)
-        return await TableGame(channel, self._tokens, game_id, self._over_play, lambda: self._create(channel)).open()
+        internal = self._internal_channels[number % len(self._internal_channels)]
+        game_id = await self.create(internal)
+        game = TableGame(channel, self.tokens, game_id, self._over_play, lambda: self.create(internal))
+        return await game.open()
 
-    async def _create(self, channel: grpc.aio.Channel) -> str:
+    async def create(self, channel: grpc.aio.Channel) -> str:
+        """A game that nobody watches yet."""
         prepare = channel.unary_unary(
             "/levata.table.v1.Games/Prepare",
             games_pb2.PrepareRequest.SerializeToString,
@@ -207,7 +225,7 @@ class TableGame:
     def __init__(
         self,
         channel: grpc.aio.Channel,
-        tokens: list[tuple[tuple[str, str], ...]],
+        tokens: list[Metadata],
         game_id: str,
         over_play: bool,
         create: Callable[[], Awaitable[str]],

@@ -10,14 +10,32 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from chassis.auth import Signer, make_keys
+from chassis.settings import Address
+from tools.edge.configuration import Edge, Limits
+from tools.embedded.envoy import EmbeddedEnvoy
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
+from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
 
 DATABASE = "levata_bench"
 # A bench plays all its games as one account in each seat.
 ROOMY_LIMITS = json.dumps({"caller_burst": 1_000_000, "caller_calls_per_second": 1_000_000, "caller_streams": 20_000})
+ROOMY_EDGE = Limits(
+    calls_per_second=1_000_000,
+    calls_burst=1_000_000,
+    address_calls_per_second=1_000_000,
+    address_calls_burst=1_000_000,
+)
+
+
+class Service(NamedTuple):
+    """A service that listens."""
+
+    address: str
+    process: subprocess.Popen[str]
 
 
 @dataclass(frozen=True)
@@ -33,8 +51,8 @@ class Backend:
         return self.postgres.dsn(SCHEMAS[service].role, DATABASE)
 
     @contextlib.contextmanager
-    def table_service(self) -> Iterator[str]:
-        """A table service; yields its address."""
+    def table_service(self) -> Iterator[Service]:
+        """A table service."""
         environment = {
             **os.environ,
             "LEVATA_POSTGRES_DSN": self.dsn("table"),
@@ -43,7 +61,8 @@ class Backend:
             "LEVATA_LIMITS": ROOMY_LIMITS,
         }
         with _process([sys.executable, "-m", "services.table"], environment) as process:
-            yield _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")
+            address = _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")
+            yield Service(address, process)
 
 
 @contextlib.contextmanager
@@ -65,6 +84,21 @@ def bare_server() -> Iterator[str]:
     """The floor of the table service; yields its address."""
     with _process([sys.executable, "-m", "bench.bare_server"], dict(os.environ)) as process:
         yield "127.0.0.1:" + _wait_for(process, r"^(\d+)$")
+
+
+@contextlib.contextmanager
+def edge(table: str) -> Iterator[str]:
+    """The edge in front of a table service; yields its address."""
+    address = Address("127.0.0.1", free_port())
+    host, _, port = table.rpartition(":")
+    with tempfile.TemporaryDirectory(prefix="levata-bench-edge-") as folder:
+        configuration = Edge(address, {"table": [Address(host, int(port))]}, limits=ROOMY_EDGE)
+        envoy = EmbeddedEnvoy(Path(folder), configuration)
+        envoy.start()
+        try:
+            yield str(address)
+        finally:
+            envoy.stop()
 
 
 def _create_database(postgres: EmbeddedPostgres) -> None:

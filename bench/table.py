@@ -45,7 +45,7 @@ def measure() -> list[Ratio]:
     """All figures of the table service."""
     with backend() as running:
         with running.table_service() as ours, bare_server() as bare:
-            moves = uvloop.run(_moves(ours, bare, running.signer))
+            moves = uvloop.run(_moves(ours.address, bare, running.signer))
         commits = uvloop.run(_group_commit(running))
     return [*moves, commits, _fold(), _memory()]
 
