@@ -5,9 +5,9 @@ costs some 90 microseconds, so each process remembers the tokens it has checked;
 """
 
 import json
-import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
@@ -23,6 +23,7 @@ from jwt.utils import base64url_encode
 
 from chassis.clock import Clock
 from chassis.errors import Refused
+from chassis.files import followed, write_whole
 
 ALGORITHM = "EdDSA"
 ISSUER = "levata"
@@ -32,10 +33,12 @@ VERIFIED_TOKENS_MAX = 50_000
 # Ours have some 400 bytes.
 TOKEN_BYTES_MAX = 4096
 # How far the signer's clock may be ahead of ours.
-CLOCK_LEEWAY_SECONDS = 30
+CLOCK_LEEWAY_SECONDS = 120
 
 SIGNING_KEY_FILE = "signing-key.json"
 JWKS_FILE = "jwks.json"
+# The members of an Ed25519 key of which its thumbprint is made.
+_PUBLIC_MEMBERS = ("crv", "kty", "x")
 
 
 class Role(Enum):
@@ -76,9 +79,19 @@ class Verifier:
         """A verifier with the keys of a JSON Web Key Set."""
         return cls(json.loads(jwks_file.read_text()), clock)
 
-    def use_keys(self, jwks: Mapping[str, Any]) -> None:
-        """Check tokens against this set from now on; ValueError, and nothing has changed, if it is not one."""
-        keys = _public_keys(jwks)
+    @classmethod
+    @asynccontextmanager
+    async def following(cls, jwks_file: Path, clock: Clock) -> AsyncIterator["Verifier"]:
+        """A verifier with the keys of a file, whenever it is replaced."""
+        verifier = cls({"keys": []}, clock)
+        async with followed(jwks_file, verifier.use_keys):
+            yield verifier
+
+    def use_keys(self, jwks_text: str) -> None:
+        """Check tokens against this key set from now on; ValueError, and nothing has changed, if it is not one."""
+        keys = _public_keys(json.loads(jwks_text))
+        if not keys:
+            raise ValueError("a key set without keys would let nobody in")
         if self._keys.keys() - keys.keys():
             # Tokens of a key that is gone count no more; the others are checked again when they come.
             self._verified.clear()
@@ -180,9 +193,28 @@ class Signer:
     """Signs tokens; only the accounts service and whoever sets a deployment up have its key."""
 
     def __init__(self, private_jwk: Mapping[str, Any], clock: Clock | None = None) -> None:
-        self._key = jwt.PyJWK(dict(private_jwk), ALGORITHM)
-        self._headers = {"kid": private_jwk["kid"]}
         self._clock = clock or Clock()
+        self._use(private_jwk)
+
+    @classmethod
+    @asynccontextmanager
+    async def following(cls, signing_key_file: Path, clock: Clock) -> AsyncIterator["Signer"]:
+        """A signer with the key of a file, whenever it is replaced."""
+        signer = cls.from_file(signing_key_file, clock)
+        async with followed(signing_key_file, signer.use_key):
+            yield signer
+
+    def use_key(self, private_jwk_text: str) -> None:
+        """Sign with this key from now on; ValueError, and nothing has changed, if it is not one."""
+        self._use(json.loads(private_jwk_text))
+
+    def _use(self, private_jwk: Mapping[str, Any]) -> None:
+        try:
+            key, headers = jwt.PyJWK(dict(private_jwk), ALGORITHM), {"kid": private_jwk["kid"]}
+            private_jwk["d"]
+        except (jwt.PyJWTError, KeyError, TypeError) as error:
+            raise ValueError("not a private Ed25519 key as a JSON Web Key") from error
+        self._key, self._headers = key, headers
 
     @classmethod
     def from_file(cls, signing_key_file: Path, clock: Clock | None = None) -> "Signer":
@@ -217,29 +249,35 @@ class KeyFiles(NamedTuple):
     jwks: Path
 
 
+def key_files(directory: Path) -> KeyFiles:
+    """Where a folder has them."""
+    return KeyFiles(directory / SIGNING_KEY_FILE, directory / JWKS_FILE)
+
+
 def make_keys(directory: Path) -> KeyFiles:
     """Write a signing key, for its owner only, and the public key set beside it; keys that are there stay."""
-    files = KeyFiles(directory / SIGNING_KEY_FILE, directory / JWKS_FILE)
+    files = key_files(directory)
     if not files.signing_key.exists():
-        private_jwk = OKPAlgorithm.to_jwk(Ed25519PrivateKey.generate(), as_dict=True)
-        public_jwk = {name: private_jwk[name] for name in ("crv", "kty", "x")}
-        names = {"kid": _thumbprint(public_jwk), "alg": ALGORITHM, "use": "sig"}
+        private = new_key()
         # The signing key comes last: where it is, the public keys are too.
-        _write(files.jwks, {"keys": [{**public_jwk, **names}]}, 0o644)
-        _write(files.signing_key, {**private_jwk, **names}, 0o600)
+        write_whole(files.jwks, json.dumps({"keys": [public_part(private)]}), 0o644)
+        write_whole(files.signing_key, json.dumps(private), 0o600)
     return files
+
+
+def new_key() -> dict[str, str]:
+    """A private JSON Web Key, named by its thumbprint."""
+    private: dict[str, str] = OKPAlgorithm.to_jwk(Ed25519PrivateKey.generate(), as_dict=True)
+    kid = _thumbprint({name: private[name] for name in _PUBLIC_MEMBERS})
+    return {**private, "kid": kid, "alg": ALGORITHM, "use": "sig"}
+
+
+def public_part(private: Mapping[str, str]) -> dict[str, str]:
+    """What everybody may know of a key."""
+    return {name: private[name] for name in (*_PUBLIC_MEMBERS, "kid", "alg", "use")}
 
 
 def _thumbprint(public_jwk: Mapping[str, str]) -> str:
     """The key's name after RFC 7638."""
     canonical = json.dumps(public_jwk, sort_keys=True, separators=(",", ":"))
     return base64url_encode(sha256(canonical.encode()).digest()).decode()
-
-
-def _write(path: Path, content: object, mode: int) -> None:
-    """Write a JSON file whole or not at all, with `mode` from its first moment."""
-    unfinished = path.with_suffix(".new")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
-        json.dump(content, file)
-    unfinished.replace(path)

@@ -31,12 +31,15 @@ from chassis.errors import FieldViolation, Refused
 from chassis.limits import Limits
 from chassis.streams import OpenStreams
 
-__all__ = ["Access", "Call", "Limits", "Server", "Stub", "channel", "checks_itself", "stub", "validate"]
+__all__ = ["Access", "Call", "Limits", "Server", "Stub", "Token", "channel", "checks_itself", "stub", "validate"]
 
 log = structlog.get_logger(__name__)
 
 # A message, or one that is encoded already: what goes to many streams is encoded once.
 Response: TypeAlias = Message | bytes
+
+# What a call shows: always the same, or what there is at each call.
+Token: TypeAlias = str | Callable[[], str]
 
 # Quoted: only grpc's stubs know that it has parameters.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -364,7 +367,7 @@ CHANNEL_OPTIONS = (
 
 
 def channel(
-    target: str, token: str | None = None, *, own_connection: bool = False, trusted: bytes = b""
+    target: str, token: Token | None = None, *, own_connection: bool = False, trusted: bytes = b""
 ) -> grpc.aio.Channel:
     """A channel to `target` (host:port) whose calls carry `token`; over TLS where certificates (PEM) are `trusted`.
 
@@ -378,20 +381,31 @@ def channel(
     return plain if token is None else _AuthorizedChannel(plain, token)
 
 
+def _authorization(token: str) -> tuple[str, str]:
+    return "authorization", f"Bearer {token}"
+
+
 class _AuthorizedChannel(grpc.aio.Channel):
     """Adds a token to the metadata of every call; an interceptor would do the same at many times the cost."""
 
-    def __init__(self, plain: grpc.aio.Channel, token: str) -> None:
+    def __init__(self, plain: grpc.aio.Channel, token: Token) -> None:
         self._plain = plain
-        self._authorization = ("authorization", f"Bearer {token}")
+        self._token = token
 
     def _authorized(self, start: Callable[..., Any]) -> Any:
-        authorization = self._authorization
+        if callable(self._token):
+            token = self._token
 
-        def start_authorized(*request: Any, metadata: Iterable[tuple[str, str]] = (), **options: Any) -> Any:
-            return start(*request, metadata=(authorization, *metadata), **options)
+            def start_authorized(*request: Any, metadata: Iterable[tuple[str, str]] = (), **options: Any) -> Any:
+                return start(*request, metadata=(_authorization(token()), *metadata), **options)
 
-        return start_authorized
+            return start_authorized
+        fixed = _authorization(self._token)
+
+        def start_with_fixed(*request: Any, metadata: Iterable[tuple[str, str]] = (), **options: Any) -> Any:
+            return start(*request, metadata=(fixed, *metadata), **options)
+
+        return start_with_fixed
 
     def unary_unary(self, *method: Any, **options: Any) -> Any:
         return self._authorized(self._plain.unary_unary(*method, **options))

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 from pydantic import BeforeValidator, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from chassis.files import TokenFile
 from chassis.limits import Limits
 
 
@@ -50,8 +51,8 @@ class Settings(BaseSettings):
     nats_url: str = ""
     # Public keys that tokens are checked with.
     jwks_file: Path
-    # The service's own token, for calls to other services.
-    service_token: str = ""
+    # The service's own token, for calls to other services; whoever issues it renews the file.
+    service_token_file: Path = Path("service.token")
     # What the server bears; as JSON, with the names that differ from the defaults only.
     limits: Limits = Limits()
     # Addresses of other services' replicas, by service.
@@ -60,6 +61,11 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # Where Prometheus may scrape; nothing listens without it.
     metrics_listen: Annotated[Address | None, NoDecode, BeforeValidator(parse_address)] = None
+
+    @property
+    def service_token(self) -> TokenFile:
+        """The service's own token, as it is at each call."""
+        return TokenFile(self.service_token_file)
 
 
 S = TypeVar("S", bound=Settings)

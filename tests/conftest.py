@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from chassis.auth import KeyFiles, Signer, make_keys
+from chassis.auth import KeyFiles, make_keys
 from chassis.schema import begin_incarnation
 from chassis.settings import Address
 from tools.data import DataFolder
@@ -23,6 +23,7 @@ from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
+from tools.tokens import Tokens
 from tools.up.servers import signing_in_for
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
@@ -141,7 +142,8 @@ def _starting_services(
     database: Database, nats: EmbeddedNats, keys: KeyFiles, folder: Path
 ) -> Iterator[Callable[..., ServiceProcess]]:
     started: list[ServiceProcess] = []
-    signer = Signer.from_file(keys.signing_key)
+    tokens = Tokens(folder / "tokens")
+    tokens.issue(keys.signing_key, KINDS)
 
     def start(
         service: str,
@@ -155,7 +157,7 @@ def _starting_services(
             postgres_dsn=database.dsn(service),
             nats_url=nats.url(service),
             jwks_file=keys.jwks,
-            service_token=signer.service_token(service, 3600),
+            service_token_file=tokens.file(service),
             peers=peers or {},
             signing_key_file=keys.signing_key,
             own={"LEVATA_LIMITS": ROOMY_LIMITS} | own | dict(settings or {}),

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("replay", "show a game from its log, trick by trick", "GAME_ID"),
         Command("mail", "the mails that were written instead of sent, the newest first", "[--follow]"),
         Command("facts", "how far consumers are, and what to do about parked facts", "COMMAND"),
+        Command("keys", "the keys that tokens are signed with: list, rotate, withdraw a stolen one", "COMMAND"),
         Command("rebuild", "make a projection anew beside the live one, compare, switch", "league"),
     ),
     "Work on it": (

@@ -3,8 +3,7 @@
 version         the folder's layout, as a number
 lock            held by the `up` that uses the folder
 endpoints.json  where everything listens; there while `up` runs
-tools.token     the tools' service token, for opening games (0600)
-operator.token  the operator's own token (0600)
+tokens/         of the services, the tools and the operator (0600)
 keys/           the signing key and the accounts service's secret (0600), and the public keys
 passwords/      of the services' roles in a Postgres of one's own (0600)
 postgres/       cluster/, passwords/ and postgres.log of the embedded server
@@ -25,6 +24,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
+
+from chassis.files import write_whole
+from tools.tokens import OPERATOR, TOOLS, Tokens
 
 DEFAULT_DATA = Path(__file__).parents[1] / ".levata"
 LAYOUT_VERSION = 1
@@ -72,8 +74,7 @@ class DataFolder:
         self._version = self.path / "version"
         self._lock = self.path / "lock"
         self._endpoints = self.path / "endpoints.json"
-        self._tools_token = self.path / "tools.token"
-        self._operator_token = self.path / "operator.token"
+        self.tokens = Tokens(self.path / "tokens")
 
     def endpoints(self) -> Endpoints:
         """Where the `up` on this folder listens; NotRunning if none does."""
@@ -87,31 +88,26 @@ class DataFolder:
 
     def tools_token(self) -> str:
         """The tools' service token, with which games are opened; NotRunning if there never was an `up` here."""
-        return self._token(self._tools_token)
+        return self._token(TOOLS)
 
     def operator_token(self) -> str:
         """The operator's token; NotRunning if there never was an `up` here."""
-        return self._token(self._operator_token)
+        return self._token(OPERATOR)
 
     def write_endpoints(self, endpoints: Endpoints) -> None:
         """Tell the tools where to call."""
-        self._write(self._endpoints, json.dumps(asdict(endpoints), indent=2) + "\n", 0o644)
+        write_whole(self._endpoints, json.dumps(asdict(endpoints), indent=2) + "\n", 0o644)
 
     def clear_endpoints(self) -> None:
         """Tell the tools that nothing runs."""
         self._endpoints.unlink(missing_ok=True)
-
-    def write_tokens(self, *, tools: str, operator: str) -> None:
-        """Leave tokens that only the folder's owner can read."""
-        self._write(self._tools_token, tools + "\n", 0o600)
-        self._write(self._operator_token, operator + "\n", 0o600)
 
     def accounts_secret(self) -> Path:
         """The file with the accounts service's secret, made now if there is none yet."""
         path = self.keys / "accounts-secret"
         if not path.exists():
             self.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._write(path, secrets.token_hex(32) + "\n", 0o600)
+            write_whole(path, secrets.token_hex(32) + "\n", 0o600)
         return path
 
     @contextmanager
@@ -142,7 +138,7 @@ class DataFolder:
             version = self._version.read_text().strip()
         except FileNotFoundError:
             self.refuse_foreign()
-            self._write(self._version, f"{LAYOUT_VERSION}\n", 0o644)
+            write_whole(self._version, f"{LAYOUT_VERSION}\n", 0o644)
             return
         if not version.isdecimal() or int(version) > LAYOUT_VERSION:
             raise DataFolderRefused(
@@ -166,9 +162,9 @@ class DataFolder:
             else:
                 entry.unlink()
 
-    def _token(self, path: Path) -> str:
+    def _token(self, name: str) -> str:
         try:
-            return path.read_text().strip()
+            return self.tokens.file(name).read_text().strip()
         except FileNotFoundError:
             raise NotRunning(f"{self.path} has no token for tools; ./levata up makes it.") from None
 
@@ -178,15 +174,6 @@ class DataFolder:
 
     def _entries(self) -> list[Path]:
         return [entry for entry in self.path.iterdir() if entry != self._lock]
-
-    @staticmethod
-    def _write(path: Path, content: str, mode: int) -> None:
-        """Write the file whole or not at all, with `mode` from its first moment."""
-        unfinished = path.with_name(f".{path.name}.new")
-        unfinished.unlink(missing_ok=True)
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
-            file.write(content)
-        unfinished.replace(path)
 
 
 def _locked(file: TextIO, kind: int, attempts: int) -> bool:

@@ -63,9 +63,11 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         )
 
         store = PostgresStore(pool, settings.refresh_token_seconds)
-        tokens = Tokens(Signer.from_file(settings.signing_key_file, clock), clock, settings.access_token_seconds)
+        signer = await stack.enter_async_context(Signer.following(settings.signing_key_file, clock))
+        verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
+        tokens = Tokens(signer, clock, settings.access_token_seconds)
         # At the public port this service answers for all of them.
-        server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits, reflected=public_names())
+        server = Server(verifier, settings.limits, reflected=public_names())
         api.serve(
             server,
             SigningIn(store, tokens, secret, clock, settings.code_policy(), on_mail=mail.wake),

@@ -36,7 +36,8 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         owner = await _games_facts(settings, stack)
         consumer = consumers.consumer(owner, pool, nats)
 
-        server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
+        verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
+        server = Server(verifier, settings.limits)
         rpc.serve(server, League(PostgresRecords(pool), consumers.Rebuilding(owner, pool)))
         report = Report(GAMES_FACTS, lambda: consumer.status)
         if settings.metrics_listen is not None:

@@ -64,7 +64,7 @@ async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callab
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stub(internal, GAMES).Cancel(games_pb2.CancelRequest(), timeout=10)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert (up.data.path / "tools.token").stat().st_mode & 0o777 == 0o600
+    assert (up.data.path / "tokens" / "tools.token").stat().st_mode & 0o777 == 0o600
     for part in ("Postgres", "NATS", "accounts", "table", "league", "Envoy"):
         assert f"✓ {part}" in up.output
     assert f"Call {endpoints.public}" in up.output

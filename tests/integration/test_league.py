@@ -32,6 +32,7 @@ from chassis.settings import Settings
 from services.league.__main__ import GAMES_FACTS, build
 from tests.conftest import Database
 from tools.embedded.nats import EmbeddedNats
+from tools.tokens import Tokens
 
 ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
 BOT = None
@@ -122,7 +123,8 @@ async def until(happened: Callable[[], Awaitable[bool]]) -> None:
 @asynccontextmanager
 async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles) -> AsyncIterator[World]:
     """A league and what it hears from."""
-    signer = Signer.from_file(keys.signing_key)
+    signer, tokens = Signer.from_file(keys.signing_key), Tokens(keys.jwks.parent / "tokens")
+    tokens.issue(keys.signing_key, ["league"])
     async with AsyncExitStack() as stack:
         games = await stack.enter_async_context(await open_pool(database.dsn("table"), "games"))
         owner = Server(Verifier.from_file(keys.jwks))
@@ -139,7 +141,7 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles) -> Asy
             postgres_dsn=database.dsn("league"),
             nats_url=nats.url("league"),
             jwks_file=keys.jwks,
-            service_token=signer.service_token("league", 3600),
+            service_token_file=tokens.file("league"),
             peers={"table": [f"127.0.0.1:{owner_port}"]},
         )
         address = await stack.enter_async_context(build(settings))

@@ -27,6 +27,7 @@ from tools.embedded.postgres import EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.faults.link import Link
 from tools.migrate import SCHEMAS, migrate_all
+from tools.tokens import Tokens
 from tools.up.servers import signing_in_for
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
@@ -49,6 +50,8 @@ class World:
         keys = make_keys(folder)
         self._jwks_file, self._signing_key_file = keys.jwks, keys.signing_key
         self.signer = Signer.from_file(keys.signing_key)
+        self._tokens = Tokens(folder / "tokens")
+        self._tokens.issue(keys.signing_key, KINDS)
         # By process: those that are not meant to run now, or not expected to work.
         self._down: set[str] = set()
         self._stalled: set[str] = set()
@@ -111,7 +114,7 @@ class World:
                 postgres_dsn=_through(to_postgres, self.postgres.dsn(SCHEMAS[kind.name].role)),
                 nats_url=_through(to_nats, self.nats.url(kind.name)),
                 jwks_file=self._jwks_file,
-                service_token=self.signer.service_token(kind.name, TOKEN_SECONDS),
+                service_token_file=self._tokens.file(kind.name),
                 peers=peers,
                 signing_key_file=self._signing_key_file if kind.signs_in else None,
                 own=signing_in_for(DataFolder(self._folder)) if kind.signs_in else {},

@@ -10,10 +10,12 @@ import time
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 
-from chassis.auth import Signer, make_keys
+from chassis.auth import make_keys
+from chassis.files import LOOK_SECONDS
 from chassis.schema import MigrationRefused
 from chassis.settings import Address
 from tools.data import DataFolder, Endpoints
@@ -29,8 +31,6 @@ from tools.up.screen import Screen
 from tools.up.servers import POSTGRES_VARIABLE, OwnNats, OwnPostgres, nats_for, postgres_for, signing_in_for
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
-# Renewed by every `up`; a service is told its token only when it starts.
-SERVICE_TOKEN_SECONDS = 366 * 24 * 3600
 RESTART_SECONDS_MIN = 0.2
 RESTART_SECONDS_MAX = 10.0
 # A part that ran this long has recovered; its next death is its first.
@@ -131,11 +131,8 @@ class Backend:
     ) -> Sequence[ServiceProcess]:
         self._folder.keys.mkdir(exist_ok=True, mode=0o700)
         keys = make_keys(self._folder.keys)
-        signer = Signer.from_file(keys.signing_key)
-        self._folder.write_tokens(
-            tools=signer.service_token("tools", SERVICE_TOKEN_SECONDS),
-            operator=signer.operator_token("operator", SERVICE_TOKEN_SECONDS),
-        )
+        self._folder.tokens.issue(keys.signing_key, KINDS)
+        self._in_background(self._watches, self._renew_tokens(keys.signing_key))
         # Chosen before any service starts, because each is told where the others are.
         peers = {
             name: [Address("127.0.0.1", free_port()) for _ in range(self._options.replicas.get(name, 1))]
@@ -147,7 +144,7 @@ class Backend:
                 postgres_dsn=postgres.dsn(SCHEMAS[kind.name].role),
                 nats_url=nats.url(kind.name),
                 jwks_file=keys.jwks,
-                service_token=signer.service_token(kind.name, SERVICE_TOKEN_SECONDS),
+                service_token_file=self._folder.tokens.file(kind.name),
                 peers=peers,
                 signing_key_file=keys.signing_key if kind.signs_in else None,
                 own=signing_in_for(self._folder) if kind.signs_in else {},
@@ -158,6 +155,15 @@ class Backend:
                 name = kind.name if len(peers[kind.name]) == 1 else f"{kind.name}-{number}"
                 services.append(ServiceProcess(kind.name, address, surroundings, name=name))
         return services
+
+    async def _renew_tokens(self, signing_key: Path) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                if self._folder.tokens.are_due(signing_key):
+                    self._folder.tokens.issue(signing_key, KINDS)
+            except (OSError, ValueError) as error:
+                self._screen.problem(f"The services' tokens cannot be renewed: {error}")
 
     def _launch(self, part: Part) -> None:
         part.launch()

@@ -50,7 +50,7 @@ class Surroundings:
     postgres_dsn: str
     nats_url: str
     jwks_file: Path
-    service_token: str
+    service_token_file: Path
     peers: Mapping[str, Sequence[Address]] = field(default_factory=dict)
     signing_key_file: Path | None = None
     # Variables that only this service knows.
@@ -67,7 +67,7 @@ class Surroundings:
             "LEVATA_POSTGRES_DSN": self.postgres_dsn,
             "LEVATA_NATS_URL": self.nats_url,
             "LEVATA_JWKS_FILE": str(self.jwks_file),
-            "LEVATA_SERVICE_TOKEN": self.service_token,
+            "LEVATA_SERVICE_TOKEN_FILE": str(self.service_token_file),
             "LEVATA_PEERS": json.dumps(peers),
             "LEVATA_LOG_FORMAT": self.log_format,
             "LEVATA_LOG_LEVEL": self.log_level,
