@@ -5,6 +5,7 @@ that a test can find the very situation that it is about, and see what a call ha
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,15 +30,13 @@ from services.table.__main__ import build
 from services.table.domain import Table
 from services.table.rpc.messages import move_message
 from services.table.store.codec import decode
-from tests.conftest import Database
+from tests.conftest import ROOMY_LIMITS, Database
 from tools.embedded.nats import EmbeddedNats
 
 SEAT_ACCOUNTS = [str(UUID(int=n + 1, version=4)) for n in range(6)]
 STRANGER = str(UUID(int=99, version=4))
 
 CALL_SECONDS = 20
-# Few accounts do here what many people would.
-GENEROUS = Limits(caller_burst=100_000, caller_calls_per_second=100_000, caller_streams=100_000)
 
 _TABLE = table_pb2.DESCRIPTOR.services_by_name["Table"]
 _GAMES = games_pb2.DESCRIPTOR.services_by_name["Games"]
@@ -107,7 +106,7 @@ def settings_for(database: Database, keys: KeyFiles, nats: EmbeddedNats | None =
         postgres_dsn=database.dsn("table"),
         jwks_file=keys.jwks,
         nats_url="" if nats is None else nats.url("table"),
-        limits=GENEROUS,
+        limits=Limits(**json.loads(ROOMY_LIMITS)),
     )
 
 

@@ -57,7 +57,6 @@ def test_a_taken_port(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("replicas", "sentence"),
     [
-        ("table=2", "games cannot be handed over"),
         ("tables=2", "there is no service 'tables'"),
         ("accounts=many", "write it as accounts=N"),
         ("accounts=0", "N of at least 1"),

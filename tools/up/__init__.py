@@ -86,10 +86,6 @@ def parse_replicas(wanted: list[str]) -> dict[str, int]:
             raise OptionRefused(f"--replicas {entry}: there is no service {service!r}, but {', '.join(KINDS)}.")
         if not number.isdecimal() or int(number) < 1:
             raise OptionRefused(f"--replicas {entry}: write it as {service}=N with N of at least 1.")
-        if int(number) > 1 and KINDS[service].single_because:
-            raise OptionRefused(
-                f"--replicas {entry}: {service} has one replica, because {KINDS[service].single_because}."
-            )
         counts[service] = int(number)
     return counts
 

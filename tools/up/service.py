@@ -27,8 +27,6 @@ class Kind:
     """What `up` must know about a service."""
 
     name: str
-    # Why there can be only one replica; empty where there may be several.
-    single_because: str = ""
     # The one service that signs people in, and so signs tokens and sends mail, is told how.
     signs_in: bool = False
 
@@ -37,7 +35,7 @@ KINDS = {
     kind.name: kind
     for kind in (
         Kind("accounts", signs_in=True),
-        Kind("table", single_because="games cannot be handed over between replicas yet"),
+        Kind("table"),
         Kind("league"),
     )
 }
