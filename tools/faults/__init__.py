@@ -16,8 +16,10 @@ from typing import Annotated
 
 import typer
 
+from chassis.telemetry import configure_logging
 from tools.faults.checker import check
 from tools.faults.evidence import Evidence
+from tools.faults.history import Phase
 from tools.faults.rounds import play_round
 from tools.faults.schedule import Plan, draw
 from tools.faults.world import World
@@ -35,6 +37,8 @@ def main(
 ) -> None:
     """Kill, stall and cut off real processes while games are played, by a seed; check what became of them."""
     first = secrets.randbelow(1_000_000) if seed is None else seed
+    # What our own clients say of servers that are away is no news here.
+    configure_logging("faults", "text", "error")
     failed = asyncio.run(_run(first, seeds, minutes, tables, history))
     if failed:
         sys.exit(1)
@@ -62,7 +66,9 @@ async def _round(world: World, seed: int, tables: int, history: Path) -> bool:
     plan = draw(seed, list(world.processes), list(world.links))
     evidence = await play_round(world, plan)
     breaches = check(evidence)
-    print(f"seed {seed}: {'FAILED' if breaches else 'ok'}, {_summary(evidence)}, {time.monotonic() - began:.1f} s")
+    print(
+        f"seed {seed}: {'FAILED' if breaches else 'ok'}, {_summary(evidence)}, {time.monotonic() - began:.1f} s in all"
+    )
     print(f"    {_faults(plan)}")
     if breaches:
         kept = _keep(world, evidence, breaches, plan, history / f"seed-{seed}")
@@ -76,7 +82,9 @@ async def _round(world: World, seed: int, tables: int, history: Path) -> bool:
 
 def _summary(evidence: Evidence) -> str:
     commits = sum(game.version for game in evidence.games.values())
-    return f"{len(evidence.games)} games, {commits} commits, {len(evidence.history.records)} records"
+    faults, calm, over = (phase.at_us for phase in evidence.history.of(Phase))
+    times = f"calm after {(calm - faults) / 1e6:.1f} s, games over {(over - calm) / 1e6:.1f} s later"
+    return f"{len(evidence.games)} games, {commits} commits; {times}"
 
 
 def _faults(plan: Plan) -> str:

@@ -138,8 +138,17 @@ class Died:
     exit_code: int
 
 
+@value
+class Phase:
+    """Where the round stands from now on."""
+
+    at_us: int
+    what: str
+
+
 Record = (
-    Client
+    Phase
+    | Client
     | GameOpened
     | StreamOpened
     | Told

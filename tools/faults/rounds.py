@@ -10,7 +10,7 @@ from levata.table.v1 import games_pb2, table_pb2
 from chassis import rpc
 from tools.client import Account, sign_in_guest
 from tools.faults.evidence import Evidence, collect, marks
-from tools.faults.history import Client, Complained, GameOpened, History, SignedIn
+from tools.faults.history import Client, Complained, GameOpened, History, Phase, SignedIn
 from tools.faults.nemesis import Nemesis
 from tools.faults.players import Follower, Road, player_for
 from tools.faults.schedule import Habit, Party, Plan
@@ -28,6 +28,7 @@ async def play_round(world: World, plan: Plan) -> Evidence:
     """Play a plan; answers with all that is left of it."""
     history = History()
     since = await marks(world)
+    history.add(Phase(now_us(), "faults"))
     calm = asyncio.Event()
     parties = [
         _Party(world, history, party, random.Random(f"{plan.seed}/{number}"), calm)
@@ -36,12 +37,14 @@ async def play_round(world: World, plan: Plan) -> Evidence:
     playing = [asyncio.create_task(party.play()) for party in parties]
     await Nemesis(world, history, random.Random(plan.seed)).carry_out(plan.faults)
     calm.set()
+    history.add(Phase(now_us(), "calm"))
     _, late = await asyncio.wait(playing, timeout=SETTLE_SECONDS)
     for task in late:
         task.cancel()
     for problem in await asyncio.gather(*playing, return_exceptions=True):
         if isinstance(problem, BaseException):
             history.add(Complained(now_us(), "a party", repr(problem)))
+    history.add(Phase(now_us(), "games over"))
     for party in parties:
         await party.sign_in_again()
     return await collect(world, history, since)

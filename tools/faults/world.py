@@ -206,10 +206,12 @@ class World:
             link.mend()
         for name in list(self._stalled):
             self.wake(name)
-        # Servers first: services do not start without.
-        for name in self.processes:
-            if name in self._down or name in self.died():
+        ended = self._down | self.died().keys()
+        # Services do not start without the servers.
+        for name in ("postgres", "nats"):
+            if name in ended:
                 await self.bring_back(name)
+        await asyncio.gather(*(self.bring_back(name) for name in self.services if name in ended))
 
     def copy_logs(self, folder: Path) -> None:
         """What every process has said since it was started last, and in the run before."""
