@@ -109,6 +109,7 @@ class Follower:
         self._history = history
         self._streams = itertools.count(1)
         self._stream = 0
+        self._wants_snapshot = True
         history.add(client)
 
     @property
@@ -167,8 +168,9 @@ class Follower:
     def _where(self) -> table_pb2.WatchRequest:
         """From where to go on."""
         self._stream = next(self._streams)
-        self._history.add(StreamOpened(now_us(), self.name, self._stream, self.version))
-        return table_pb2.WatchRequest(game_id=self.game_id, after_version=self.version)
+        after_version = 0 if self._wants_snapshot else self.version
+        self._history.add(StreamOpened(now_us(), self.name, self._stream, after_version))
+        return table_pb2.WatchRequest(game_id=self.game_id, after_version=after_version)
 
     def _take(self, message: table_pb2.WatchResponse | table_pb2.PlayResponse) -> None:
         """Note a message, and fold it in."""
@@ -178,6 +180,7 @@ class Follower:
                 snapshot = message.snapshot
                 self._note(kind, snapshot.version, snapshot.SerializeToString())
                 self.version = snapshot.version
+                self._wants_snapshot = False
                 self.seat = snapshot.view.seat if snapshot.view.HasField("seat") else None
                 self.decision = snapshot.decision if snapshot.HasField("decision") else None
             case "commit":
@@ -190,6 +193,8 @@ class Follower:
                 self._note(kind, message.heartbeat.version)
             case "closing":
                 self._note(kind, message.closing.resume_after_version, message.closing.reason.encode())
+                # Where nothing is to be resumed one begins anew.
+                self._wants_snapshot = message.closing.resume_after_version == 0
 
     def _note(self, kind: str, version: int, content: bytes = b"") -> None:
         self._history.add(Told(now_us(), self.name, self._stream, kind, version, content))

@@ -1,0 +1,34 @@
+"""A fixed few of the rounds of `levata faults`: real processes, killed, stalled and cut off; no promise is broken.
+
+Seeds that once failed stay here with what they had shown.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tools.faults.checker import check
+from tools.faults.rounds import play_round
+from tools.faults.schedule import draw
+from tools.faults.world import World
+
+TABLES = 2
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
+    """The backend, for all rounds."""
+    async with World(tmp_path_factory.mktemp("world with a blank"), TABLES) as world:
+        yield world
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_round_keeps_every_promise(world: World, seed: int) -> None:
+    evidence = await play_round(world, draw(seed, list(world.processes), list(world.links)))
+    assert check(evidence) == []
+    assert evidence.games
