@@ -4,7 +4,6 @@ Seeds that once failed stay here with what they had shown.
 """
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
