@@ -50,13 +50,13 @@ async def _run(first: int, seeds: int, minutes: float, tables: int, history: Pat
     failed: list[int] = []
     with tempfile.TemporaryDirectory(prefix="levata faults ") as folder:
         async with World(Path(folder), tables) as world:
-            print(f"{tables} table replicas; the servers run after {time.monotonic() - began:.1f} s")
+            _say(f"{tables} table replicas; the servers run after {time.monotonic() - began:.1f} s")
             for number in itertools.count():
                 if number >= seeds and time.monotonic() - began >= minutes * 60:
                     break
                 if not await _round(world, first + number, tables, history):
                     failed.append(first + number)
-    print(f"{number} rounds, {len(failed)} failed, {time.monotonic() - began:.0f} s")
+    _say(f"{number} rounds, {len(failed)} failed, {time.monotonic() - began:.0f} s")
     return failed
 
 
@@ -66,18 +66,23 @@ async def _round(world: World, seed: int, tables: int, history: Path) -> bool:
     plan = draw(seed, list(world.processes), list(world.links))
     evidence = await play_round(world, plan)
     breaches = check(evidence)
-    print(
+    _say(
         f"seed {seed}: {'FAILED' if breaches else 'ok'}, {_summary(evidence)}, {time.monotonic() - began:.1f} s in all"
     )
-    print(f"    {_faults(plan)}")
+    _say(f"    {_faults(plan)}")
     if breaches:
         kept = _keep(world, evidence, breaches, plan, history / f"seed-{seed}")
         for breach in breaches[:BREACHES_SHOWN_MAX]:
-            print(f"    {breach}")
+            _say(f"    {breach}")
         if len(breaches) > BREACHES_SHOWN_MAX:
-            print(f"    … and {len(breaches) - BREACHES_SHOWN_MAX} more in {kept / 'breaches.txt'}")
-        print(f"    kept in {kept}; again: ./levata faults --seed {seed} --tables {tables}")
+            _say(f"    … and {len(breaches) - BREACHES_SHOWN_MAX} more in {kept / 'breaches.txt'}")
+        _say(f"    kept in {kept}; again: ./levata faults --seed {seed} --tables {tables}")
     return not breaches
+
+
+def _say(line: str) -> None:
+    """At once, also to a file that somebody reads on."""
+    print(line, flush=True)
 
 
 def _summary(evidence: Evidence) -> str:

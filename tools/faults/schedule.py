@@ -82,14 +82,15 @@ class Plan:
     parties: tuple[Party, ...]
 
 
-_MATCHES: Final = (
-    Match("romanian_whist", "quick", 6),
-    Match("romanian_whist", "quick", 6),
-    Match("euchre", "standard", 4),
-    Match("oh_hell", "standard", 3),
-    Match("klaverjas", "amsterdam", 4),
-)
+# Short games most often: each is to end soon after the last fault.
+_MATCHES: Final = {
+    Match("romanian_whist", "quick", 6): 5,
+    Match("euchre", "standard", 4): 3,
+    Match("oh_hell", "standard", 3): 1,
+    Match("klaverjas", "amsterdam", 4): 1,
+}
 _PARTIES: Final = 4
+_PEOPLE: Final = (1, 1, 2, 2, 2, 3)
 _FAULTS_MIN, _FAULTS_MAX = 2, 5
 
 
@@ -144,8 +145,8 @@ def _meet(one: Fault, other: Fault) -> bool:
 
 def _party(chance: random.Random, number: int) -> Party:
     solo = number == 0 and chance.random() < 0.5
-    match = chance.choice(_MATCHES)
-    people = tuple(_habit(chance) for _ in range(1 if solo else chance.randint(1, 3)))
+    match = chance.choices(list(_MATCHES), weights=list(_MATCHES.values()))[0]
+    people = tuple(_habit(chance) for _ in range(1 if solo else chance.choice(_PEOPLE)))
     return Party(match, solo, people, has_spectator=not solo and chance.random() < 0.4)
 
 
