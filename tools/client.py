@@ -143,8 +143,8 @@ class Watching:
         self._table = table
         self.game_id = game_id
         self._picture: Picture | None = None
-        # What the picture shows is not what one is to see now: only a snapshot helps.
-        self._is_outdated = False
+        # What the picture shows, if there is one, is not what one is to see now: only a snapshot helps.
+        self._is_outdated = True
 
     @property
     def picture(self) -> Picture:
@@ -207,11 +207,11 @@ class Watching:
         """Say what must be said first."""
 
     async def _say_here(self, stream: Any) -> None:
-        if self.picture.view.HasField("seat"):
+        if not self._is_outdated and self.picture.view.HasField("seat"):
             await self._table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
 
     def _where(self) -> table_pb2.WatchRequest:
-        version = 0 if self._picture is None or self._is_outdated else self._picture.version
+        version = 0 if self._is_outdated else self.picture.version
         return table_pb2.WatchRequest(game_id=self.game_id, after_version=version)
 
     def _take(self, response: Any) -> Change | None:
@@ -225,7 +225,8 @@ class Watching:
                 commit: table_pb2.Commit = response.commit
                 fold(self.picture, commit)
                 return commit
-            case "heartbeat" if response.heartbeat.version != self.picture.version:
+            # A spectator of a delayed game may have to wait for its beginning.
+            case "heartbeat" if not self._is_outdated and response.heartbeat.version != self.picture.version:
                 raise Gap(f"the game is at version {response.heartbeat.version}")
             case "closing":
                 self._is_outdated = response.closing.resume_after_version == 0
@@ -235,7 +236,7 @@ class Watching:
     def _why_again(self, error: grpc.aio.AioRpcError) -> str:
         """Why a new connection may mend this error, which is raised if none would."""
         if reason_of(error) == "FUTURE_VERSION":
-            # The server's log was restored to an earlier state.
+            # The server's log was restored to an earlier state, or one has left a seat of a delayed game.
             self._is_outdated = True
             return "FUTURE_VERSION"
         return why_again(error)

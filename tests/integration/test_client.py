@@ -122,6 +122,16 @@ async def test_two_people_play_to_the_end_over_a_wire_that_is_cut_again_and_agai
         assert picture == expected
 
 
+async def test_a_spectator_waits_for_the_beginning_of_a_delayed_game(service: Service) -> None:
+    game_id = await create_game(service, people=1, spectator_delay_seconds=4)
+    async with Client(service.address, service.player_token(STRANGER)) as client, asyncio.timeout(20):
+        watching = client.watch(game_id)
+        # Longer than until the first heartbeat, and over one connection.
+        change = await anext(aiter(watching.changes()))
+        assert isinstance(change, table_pb2.Snapshot)
+        assert change.version == watching.picture.version == 1
+
+
 async def test_a_watcher_sees_every_commit_once_and_in_order(service: Service, wire: Wire) -> None:
     game_id = await create_game(service, people=1, seats=6, variant="quick")
     versions = []

@@ -17,12 +17,14 @@ from rules.cards import Card, members
 from rules.game import Dealt, Rejection, Seat
 from rules.moves import CARD_END, DISCARD, MOVE_END
 from services.table import domain
+from services.table.app.delayed import LateTable
 from services.table.domain import OPEN, SPECTATOR, Commit, Decider, Moved, Step, Table, Viewer
 from services.table.rpc.messages import CommitMessages, snapshot
 from tests.random_tables import VARIANTS, opened, play_on
 
 # With each try the twin may differ from the game for as long as before, or a little shorter.
 TRIES = 40
+DELAY_US = 30_000_000
 
 
 def played(game_type: str, variant: str, seats: int, seed: bytes, chance: random.Random, deals: int) -> list[Step]:
@@ -96,6 +98,18 @@ def refusal_to(table: Table, seat: Seat, move: int) -> Rejection | None:
     return answer if isinstance(answer, Rejection) else None
 
 
+def sent_late(steps: list[Step], before: Table | None, now_us: int) -> list[bytes]:
+    """What the spectators of a delayed game are sent by a time, who have seen the table before these steps."""
+    late = LateTable(DELAY_US)
+    late.table, late.known_version = before, 0 if before is None else before.version
+    late.learn(step.commit for step in steps)
+    sent = []
+    for shown in late.advance(now_us):
+        sent.append(CommitMessages(shown.before, shown.commit, shown.after).message(SPECTATOR))
+        sent.append(snapshot(shown.after, SPECTATOR))
+    return sent
+
+
 def assert_same_for(viewer: Viewer, steps: list[Step], twins: list[Step], dealing: int, chance: random.Random) -> None:
     """The viewer is sent the same bytes for both."""
     before = twin_before = steps[dealing - 1].table if dealing else None
@@ -107,6 +121,15 @@ def assert_same_for(viewer: Viewer, steps: list[Step], twins: list[Step], dealin
             for move in chance.sample(range(MOVE_END), 5):
                 assert refusal_to(step.table, viewer, move) == refusal_to(twin.table, viewer, move)
         before, twin_before = step.table, twin.table
+
+
+def assert_same_delayed(steps: list[Step], twins: list[Step], dealing: int, chance: random.Random) -> None:
+    """Delayed, the two are the same as well: at any time, although what is not shown yet differs all the more."""
+    before = steps[dealing - 1].table if dealing else None
+    mine = steps[dealing : dealing + len(twins)]
+    now_us = chance.choice(mine).commit.decided_at_us + DELAY_US
+    sent = sent_late(mine, before, now_us)
+    assert sent and sent == sent_late(twins, before, now_us)
 
 
 @pytest.mark.parametrize(("game_type", "variant", "seats"), VARIANTS)
@@ -131,6 +154,8 @@ def test_twin_deals_give_a_viewer_the_same_bytes(
             if twins is not None and changed != hidden:
                 event(f"twin for {'all' if end == last else 'a part'} of a deal")
                 assert_same_for(viewer, steps, twins, dealing, chance)
+                if viewer == SPECTATOR:
+                    assert_same_delayed(steps, twins, dealing, chance)
                 break
             # All the cards may be seen by then, or what was played may tell too much.
             end = max(dealing + 1, end - 1)
