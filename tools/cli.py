@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("mail", "the mails that were written instead of sent, the newest first", "[--follow]"),
         Command("facts", "how far consumers are, and what to do about parked facts", "COMMAND"),
         Command("keys", "the keys that tokens are signed with: list, rotate, withdraw a stolen one", "COMMAND"),
+        Command("edge", "print Envoy's configuration for services of one's own", "SERVICE=HOST:PORT..."),
         Command("rebuild", "make a projection anew beside the live one, compare, switch", "league"),
     ),
     "Work on it": (

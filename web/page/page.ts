@@ -1,6 +1,7 @@
 /** A page for tests: it follows a game, and tells what it has heard of it. */
 
 import type { Move } from "../gen/levata/table/v1/play_pb.js";
+import { reasonOf } from "../src/errors.js";
 import { Session } from "../src/session.js";
 import { aboutGame, watch } from "../src/watching.js";
 
@@ -31,10 +32,35 @@ class Page {
     return this.session;
   }
 
-  /** Answers with the account's id. */
-  async signInAsGuest(baseUrl: string): Promise<string> {
+  /** Talk to the public port at this address; answers with the id of a new guest. */
+  async arrive(baseUrl: string): Promise<string> {
     this.session = new Session(baseUrl);
     return (await this.session.signInAsGuest(crypto.randomUUID())).accountId;
+  }
+
+  async requestCode(address: string): Promise<void> {
+    await this.signedIn.requestCode(address);
+  }
+
+  /** Answers with the account's id, and whether it is a guest's still. */
+  async verifyCode(address: string, code: string): Promise<[string, boolean]> {
+    const account = await this.signedIn.verifyCode(address, code);
+    return [account.accountId, account.guest];
+  }
+
+  /** Answers with the account's id. */
+  async refresh(): Promise<string> {
+    return (await this.signedIn.refresh()).accountId;
+  }
+
+  /** The reason for which a code is refused. */
+  async refusalOf(address: string, code: string): Promise<string> {
+    try {
+      await this.signedIn.verifyCode(address, code);
+    } catch (error) {
+      return reasonOf(error);
+    }
+    return "";
   }
 
   /** Begin to follow a game; `heard` tells what comes of it. */

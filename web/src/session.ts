@@ -13,6 +13,8 @@ export class Session {
   readonly accounts: Client<typeof Accounts>;
   readonly table: Client<typeof Table>;
   private token = "";
+  private refreshToken = "";
+  private refreshId = "";
   private who: Account | undefined;
 
   constructor(baseUrl: string) {
@@ -35,8 +37,28 @@ export class Session {
     return this.signedIn(created);
   }
 
-  private signedIn(answer: { account?: Account; accessToken: string }): Account {
+  /** Have a code mailed to an address. Nobody is told whether the address is known. */
+  async requestCode(address: string): Promise<void> {
+    await this.accounts.requestCode({ address, language: navigator.language });
+  }
+
+  /** Sign in with the code that was mailed; a guest's new address makes the guest an account. */
+  async verifyCode(address: string, code: string): Promise<Account> {
+    const verified = await this.accounts.verifyCode({ address, code, requestId: crypto.randomUUID() });
+    return this.signedIn(verified);
+  }
+
+  /** Take a fresh access token before the one at hand runs out; open streams go on in any case. */
+  async refresh(): Promise<Account> {
+    const request = { refreshToken: this.refreshToken, requestId: this.refreshId };
+    return this.signedIn(await this.accounts.refresh(request));
+  }
+
+  private signedIn(answer: { account?: Account; accessToken: string; refreshToken: string }): Account {
     this.token = answer.accessToken;
+    this.refreshToken = answer.refreshToken;
+    // Made once for each refresh token: the same answer comes again if the first one is lost.
+    this.refreshId = crypto.randomUUID();
     this.who = answer.account;
     return this.account;
   }
