@@ -8,6 +8,8 @@ goes on with what it knows; nobody can be signed out meanwhile either, except by
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -21,17 +23,47 @@ from nats.errors import Error as NatsError
 
 from chassis.clock import Clock
 from chassis.errors import in_a_line
-from chassis.facts.health import Pulse, Status
+from chassis.facts import RemoteFacts, Report, Status
+from chassis.facts.health import Pulse
 from chassis.facts.store import Head, Page
 from chassis.rpc import Server
+from chassis.settings import Settings
 from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
+
+# What it is called in health and figures.
+NAME: Final = "levata.facts.revocations"
 
 _SUBJECT: Final = "levata.accounts.session_revoked."
 READ_SECONDS: Final = 3.0
 # Log time and the clock that signs tokens are the same database's; what is relayed and committed late is behind it.
 LOOK_BACK_MORE_SECONDS: Final = 60
+
+
+@asynccontextmanager
+async def heard(
+    server: Server, settings: Settings, nats: Client | None, clock: Clock, accounts: "AccountsFacts | None" = None
+) -> AsyncIterator[list[Report]]:
+    """Have `server` know of revoked sessions, and tell in health and figures how it stands with that.
+
+    The log is read from the replicas of accounts, or is `accounts`, in that service itself. Where neither is there, as
+    in a bench of one service alone, nothing is heard.
+    """
+    async with AsyncExitStack() as stack:
+        if accounts is None and "accounts" in settings.peers:
+            addresses = settings.peers["accounts"]
+            accounts = await stack.enter_async_context(RemoteFacts.at(addresses, settings.service_token))
+        if accounts is None:
+            yield []
+            return
+        revocations = Revocations(server, accounts, nats, clock, settings.access_token_seconds)
+        await revocations.start()
+        stack.push_async_callback(revocations.stop)
+        report = Report(NAME, lambda: revocations.status)
+        health = asyncio.create_task(report.keep_health(server), name="health of revocations")
+        stack.push_async_callback(end, health)
+        yield [report]
 
 
 class AccountsFacts(Protocol):

@@ -6,7 +6,7 @@ A service with settings of its own derives from `Settings`. Nothing else in the 
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from chassis.files import TokenFile
@@ -51,6 +51,8 @@ class Settings(BaseSettings):
     nats_url: str = ""
     # Public keys that tokens are checked with.
     jwks_file: Path
+    # How long access tokens live. Accounts signs for so long, and all remember revoked sessions for so long.
+    access_token_seconds: int = Field(15 * 60, gt=0)
     # The service's own token, for calls to other services; whoever issues it renews the file.
     service_token_file: Path = Path("service.token")
     # What the server bears; as JSON, with the names that differ from the defaults only.

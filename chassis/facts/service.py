@@ -1,6 +1,7 @@
 """Facts over gRPC: served by each owner of a log, and read by its consumers."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from google.protobuf.message import Message
 from levata.facts.v1 import facts_pb2
 
 from chassis.facts.store import PAGE_FACTS, Fact, FactLog, Head, Page
-from chassis.rpc import Call, Stub
+from chassis.rpc import Call, Stub, Token, channel, stub
 
 log = structlog.get_logger(__name__)
 
@@ -59,6 +60,15 @@ class RemoteFacts:
         assert replicas, "an owner has at least one replica"
         self._replicas = list(replicas)
 
+    @classmethod
+    @asynccontextmanager
+    async def at(cls, addresses: Sequence[str], token: Token) -> AsyncIterator["RemoteFacts"]:
+        """The log of the service whose replicas are at these addresses."""
+        service = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
+        async with AsyncExitStack() as stack:
+            channels = [await stack.enter_async_context(channel(address, token)) for address in addresses]
+            yield cls([stub(opened, service) for opened in channels])
+
     async def head(self) -> Head:
         """The newest number."""
         response = await self._ask("Head", facts_pb2.HeadRequest())
@@ -69,6 +79,11 @@ class RemoteFacts:
         response = await self._ask("Read", facts_pb2.ReadRequest(after=after, limit=limit))
         facts = [Fact(fact.number, fact.subject, fact.payload, fact.at_us) for fact in response.facts]
         return Page(Head(UUID(response.incarnation), response.last), facts)
+
+    async def before(self, at_us: int) -> Head:
+        """The last number with a time before `at_us`; refused until that time has come."""
+        response = await self._ask("Before", facts_pb2.BeforeRequest(at_us=at_us))
+        return Head(UUID(response.incarnation), response.last)
 
     async def _ask(self, rpc: str, request: Message) -> Any:
         """The answer of the first replica that gives one; it is asked first the next time too."""

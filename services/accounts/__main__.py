@@ -7,9 +7,10 @@ from typing import Final
 
 import structlog
 from levata.facts.v1 import facts_pb2
+from nats.aio.client import Client
 from prometheus_client.registry import Collector
 
-from chassis import bus
+from chassis import bus, revocation
 from chassis.auth import Signer, Verifier
 from chassis.clock import Clock
 from chassis.database import Pool, open_pool
@@ -50,7 +51,8 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
-        relay = await _relay(settings, pool, stack)
+        nats = await _connect(settings, stack)
+        relay = None if nats is None else await _relay(nats, pool, stack)
         secret = settings.secret()
         mail = Sender(
             Outbox(pool),
@@ -82,6 +84,7 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
             collectors.append(report)
             health = asyncio.create_task(report.keep_health(server), name="health of the relay")
             stack.callback(health.cancel)
+        collectors += await stack.enter_async_context(revocation.heard(server, settings, nats, clock, FactLog(pool)))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, collectors)
         port = await server.start(*settings.listen)
@@ -95,12 +98,17 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         yield Address(settings.listen.host, port)
 
 
-async def _relay(settings: AccountsSettings, pool: Pool, stack: AsyncExitStack) -> Relay | None:
-    """Send facts to JetStream, if there is one."""
+async def _connect(settings: AccountsSettings, stack: AsyncExitStack) -> Client | None:
+    """NATS, if there is one."""
     if not settings.nats_url:
         return None
     nats = await bus.connect(settings.nats_url, settings.service_name)
     stack.push_async_callback(nats.close)
+    return nats
+
+
+async def _relay(nats: Client, pool: Pool, stack: AsyncExitStack) -> Relay:
+    """Send facts to JetStream."""
     relay = Relay(pool, nats, ACCOUNTS)
     await relay.start()
     stack.push_async_callback(relay.stop)

@@ -20,7 +20,6 @@ class AccountsSettings(MailSettings):
     signing_key_file: Path
     # The secret that codes and refresh tokens are made with, at least 32 bytes; the same for all replicas.
     secret_file: Path
-    access_token_seconds: Positive = 15 * 60
     # From the last refresh on.
     refresh_token_seconds: Positive = 30 * 86_400
     code_seconds: Positive = 10 * 60

@@ -7,13 +7,13 @@ from typing import Final
 
 from levata.facts.v1 import facts_pb2
 
-from chassis import bus
+from chassis import bus, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
 from chassis.facts import LEDGER, FactLog, FactsService, Relay, RemoteFacts, Report
 from chassis.process import run
-from chassis.rpc import Access, Server, channel, stub
+from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.ledger.app.entries import EntryDesk
@@ -38,17 +38,21 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await bus.connect(settings.nats_url, settings.service_name)
         stack.push_async_callback(nats.close)
-        consumer = games.consumer(await _games_facts(settings, stack), pool, nats)
+        consumer = games.consumer(
+            await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token)), pool, nats
+        )
         relay = Relay(pool, nats, LEDGER)
 
-        server = Server(Verifier.from_file(settings.jwks_file, clock), settings.limits)
+        verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
+        server = Server(verifier, settings.limits)
         rooms: dict[int, RoomTerms] = {}
         entries.serve(server, EntryDesk(PostgresEntries(pool), rooms))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [Report(GAMES_FACTS, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
+        revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             process = ProcessCollector(server, asyncio.get_running_loop(), pool)
-            serve_metrics(settings.metrics_listen, [process, *reports])
+            serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
         for worker in (relay, consumer):
@@ -58,15 +62,6 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
             health = asyncio.create_task(report.keep_health(server), name="health")
             stack.callback(health.cancel)
         yield Address(settings.listen.host, port)
-
-
-async def _games_facts(settings: Settings, stack: AsyncExitStack) -> RemoteFacts:
-    """The games' log, read from any replica of the table service."""
-    service = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
-    channels = [channel(address, settings.service_token) for address in settings.peers["table"]]
-    for opened in channels:
-        await stack.enter_async_context(opened)
-    return RemoteFacts([stub(opened, service) for opened in channels])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from levata.facts.v1 import facts_pb2
 from nats.aio.client import Client
 from prometheus_client.registry import Collector
 
-from chassis import bus
+from chassis import bus, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import Pool, open_pool
@@ -76,6 +76,7 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
             collectors.append(report)
             health = asyncio.create_task(report.keep_health(server), name="health of the relay")
             stack.callback(health.cancel)
+        collectors += await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, collectors)
         port = await server.start(*settings.listen)
