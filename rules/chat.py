@@ -13,6 +13,8 @@ LINE_CHARACTERS_MAX: Final = 280
 # Nobody says more than so many lines in so many seconds, wherever it be.
 LINES_MAX: Final = 5
 LINES_SECONDS: Final = 10
+# Nor do all of a side together in a second: nobody could read it, and everybody is sent it.
+CROWD_LINES_MAX: Final = 20
 
 # A line feed or a tab between two words must not join them.
 _BREAKS: Final = re.compile("[\t\n\v\f\r\u0085\u2028\u2029]+")

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from chassis.database import Pool, open_pool
-from rules.chat import LINES_MAX, LINES_SECONDS
+from rules.chat import CROWD_LINES_MAX, LINES_MAX, LINES_SECONDS
 from services.table.app.ports import ChatCounters, ChatLine, Mute, SayResult, Side
 from services.table.store.chat import ChatStore
 from services.table.store.database import Store
@@ -140,6 +140,32 @@ async def test_limit_is_that_of_the_last_seconds(pool: Pool, game_id: UUID) -> N
     for _ in range(LINES_MAX):
         said(await speak())
     assert await speak() is SayResult.TOO_MANY
+
+
+async def test_limit_forgets_a_clock_that_was_set_back(pool: Pool, game_id: UUID) -> None:
+    chat = ChatStore(pool)
+    for _ in range(LINES_MAX):
+        said(await chat.say(game_id, Side.PLAYERS, ANN, uuid4(), "hello"))
+    assert await chat.say(game_id, Side.PLAYERS, ANN, uuid4(), "hello") is SayResult.TOO_MANY
+    await pool.execute(
+        "update chat_speakers set spoke_at = array(select at + interval '1 week' from unnest(spoke_at) u (at))"
+    )
+    said(await chat.say(game_id, Side.PLAYERS, ANN, uuid4(), "hello"))
+
+
+async def test_a_crowd_is_not_heard_faster_than_it_can_be_read(pool: Pool, game_id: UUID) -> None:
+    chat = ChatStore(pool)
+    results = []
+    for _ in range(2 * CROWD_LINES_MAX):
+        results.append(await chat.say(game_id, Side.SPECTATORS, uuid4(), uuid4(), "hurrah"))
+        # All within a second, however slow this machine is.
+        await pool.execute("update chat_lines set said_at = levata_now() where game_id = $1", game_id)
+    assert [isinstance(result, ChatLine) for result in results] == [True] * CROWD_LINES_MAX + [False] * CROWD_LINES_MAX
+    assert set(results[CROWD_LINES_MAX:]) == {SayResult.CROWDED}
+    # The other side is none of the crowd.
+    said(await chat.say(game_id, Side.PLAYERS, ANN, uuid4(), "hello"))
+    await pool.execute("update chat_lines set said_at = said_at - interval '1 second' where game_id = $1", game_id)
+    assert said(await chat.say(game_id, Side.SPECTATORS, BOB, uuid4(), "again")).line_no == CROWD_LINES_MAX + 1
 
 
 async def test_mutes(pool: Pool, game_id: UUID) -> None:

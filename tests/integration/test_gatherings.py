@@ -172,6 +172,8 @@ async def test_a_stream_begins_with_the_last_lines_of_its_side(
     store = ChatStore(pool)
     for n in range(RECENT_LINES + 5):
         await store.say(UUID(bytes=table.created.game_id), Side.PLAYERS, uuid4(), uuid4(), f"line {n}")
+        # Not in one second, however fast this machine is.
+        await pool.execute("update chat_lines set said_at = said_at - interval '1 second'")
     last = [f"line {n}" for n in range(5, RECENT_LINES + 5)]
     with there.stream(ANN) as first:
         # From the store, and the second one from memory.

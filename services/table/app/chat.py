@@ -9,7 +9,7 @@ from services.table.app.ports import ChatCounters, Mute, Side
 # So many lines are sent when a stream begins.
 RECENT_LINES: Final = 50
 # Of one player in one game.
-MUTES_MAX: Final = 500
+MUTES_MAX: Final = 100
 
 
 class Heard(NamedTuple):

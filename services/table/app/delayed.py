@@ -194,10 +194,23 @@ class DelayedGames:
             games = {game.game_id: game for game in self._games.values() if game.reads_at <= now and not game.is_over}
             for game in games.values():
                 game.reads_at = now + game.read_every
-            try:
-                for game_id, version in (await self._log.versions(list(games))).items() if games else ():
-                    if version > games[game_id].late.known_version:
-                        await self._read(games[game_id])
-            except Exception as error:
-                # They are shown later than they might be.
-                log.warning("cannot read on for delayed games", error=repr(error))
+            if games:
+                try:
+                    newest = await self._log.versions(list(games))
+                except Exception as error:
+                    # They are shown later than they might be.
+                    log.warning("cannot read on for delayed games", error=repr(error))
+                    continue
+                await asyncio.gather(
+                    *(
+                        self._read_more(games[game_id])
+                        for game_id, version in newest.items()
+                        if version > games[game_id].late.known_version
+                    )
+                )
+
+    async def _read_more(self, game: DelayedGame) -> None:
+        try:
+            await self._read(game)
+        except Exception as error:
+            log.warning("cannot read on for a delayed game", game=str(game.game_id), error=repr(error))

@@ -131,6 +131,11 @@ def too_many_lines() -> Refused:
     return refused("TOO_MANY_LINES", grpc.StatusCode.RESOURCE_EXHAUSTED, "Five lines in ten seconds are enough.")
 
 
+def too_many_speakers() -> Refused:
+    """So many say something that nobody could read it."""
+    return refused("CHAT_CROWDED", grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many speak at once; say it again.")
+
+
 def too_many_mutes() -> Refused:
     """Nobody may mute so many."""
     return refused("TOO_MANY_MUTES", grpc.StatusCode.RESOURCE_EXHAUSTED, "You have muted enough people in this game.")

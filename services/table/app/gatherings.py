@@ -25,8 +25,9 @@ from services.table.domain import Mode, Table
 
 log = structlog.get_logger(__name__)
 
-# Changes of a count within this time are told together.
+# Changes of a count within this time are told together, and within a longer one where there are many to tell.
 COUNT_SECONDS: Final = 0.5
+STREAMS_TOLD_A_SECOND: Final = 500
 # How often all replicas tell each other whom they have, and compare their chats with the store.
 COMPARE_SECONDS: Final = 3.0
 HOUSEKEEPING_SECONDS: Final = 3600.0
@@ -42,13 +43,15 @@ class Listener(NamedTuple):
 class Gathering:
     """Those whose streams of one game are on this replica."""
 
-    __slots__ = ("chat", "game_id", "listeners", "reading", "spectators")
+    __slots__ = ("chat", "counted_at", "game_id", "listeners", "reading", "spectators")
 
     def __init__(self, game_id: UUID, delay: float) -> None:
         self.game_id = game_id
         self.listeners: dict[Subscription, Listener] = {}
         self.chat = Chat()
         self.spectators = Spectators(delay)
+        # Loop time at which the streams were told last how many watch.
+        self.counted_at = 0.0
         # Held while the chat is read from the store.
         self.reading = asyncio.Lock()
 
@@ -153,6 +156,8 @@ class Gatherings:
                 raise errors.line_id_reused()
             case SayResult.TOO_MANY:
                 raise errors.too_many_lines()
+            case SayResult.CROWDED:
+                raise errors.too_many_speakers()
             case SayResult.GAME_OVER:
                 raise errors.rejected(Rejection.GAME_FINISHED)
         self.hear_line(game_id, side, line)
@@ -270,8 +275,12 @@ class Gatherings:
             await self._tell_others(moved)
 
     def _count_at(self, gathering: Gathering, now: float) -> None:
+        if now - gathering.counted_at < len(gathering.listeners) / STREAMS_TOLD_A_SECOND:
+            self._uncounted.add(gathering.game_id)
+            return
         for side, count in gathering.spectators.changes(now).items():
             gathering.tell(side, self._messages.watching(count))
+            gathering.counted_at = now
         if not gathering.spectators.is_settled:
             self._uncounted.add(gathering.game_id)
 

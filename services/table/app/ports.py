@@ -220,7 +220,9 @@ class SayResult(Enum):
 
     # Its request id had another text.
     OTHER_TEXT = "other text"
+    # Of the speaker's own, or of all together.
     TOO_MANY = "too many"
+    CROWDED = "crowded"
     GAME_OVER = "game over"
 
 

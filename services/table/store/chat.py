@@ -7,25 +7,34 @@ from uuid import UUID
 import asyncpg
 
 from chassis.database import Pool, refusing_while_away
-from rules.chat import LINES_MAX, LINES_SECONDS
+from rules.chat import CROWD_LINES_MAX, LINES_MAX, LINES_SECONDS
 from services.table.app.ports import ChatCounters, ChatLine, Mute, SayResult, Side
 
 _LINE: Final = "line_no, account_id, text, (extract(epoch from said_at) * 1000000)::bigint as said_at_us"
 
 # One statement, so that limit, number and line stand or fall together. The limit is judged on the speaker's row and the
-# number taken from the game's row, both locked: whoever waited for a lock sees what the one before has left.
+# number taken from the game's row, both locked: whoever waited for a lock sees what the one before has left. A crowd is
+# seen as it was when the statement began, so that a few lines more may slip through.
 _SAY: Final = f"""
     with game as (
         select from game_hosts where game_id = $1 and not over
     ), known as (
         select {_LINE} from chat_lines where game_id = $1 and account_id = $3 and request_id = $4
+    ), crowd as (
+        select from chats c join chat_lines l using (game_id)
+        where c.game_id = $1 and l.side = $2
+          and l.line_no + {CROWD_LINES_MAX - 1} =
+              case when $2 = {Side.PLAYERS} then player_lines else spectator_lines end
+          and l.said_at between levata_now() - interval '1 second' and levata_now()
     ), allowed as (
         insert into chat_speakers as s (account_id, spoke_at)
-        select $3, array[levata_now()] from game where not exists (select from known)
+        select $3, array[levata_now()] from game
+        where not exists (select from known) and not exists (select from crowd)
         on conflict (account_id) do update
         set spoke_at = s.spoke_at[greatest(cardinality(s.spoke_at) - {LINES_MAX - 2}, 1):] || levata_now()
-        where cardinality(s.spoke_at) < {LINES_MAX}
-           or s.spoke_at[cardinality(s.spoke_at) - {LINES_MAX - 1}] <= levata_now() - interval '{LINES_SECONDS} seconds'
+        -- Not between, nor unknown because there are not so many. A time to come is that of a clock set back.
+        where s.spoke_at[cardinality(s.spoke_at) - {LINES_MAX - 1}]
+              between levata_now() - interval '{LINES_SECONDS} seconds' and levata_now() is not true
         returning true
     ), numbered as (
         insert into chats as c (game_id, player_lines, spectator_lines)
@@ -39,7 +48,7 @@ _SAY: Final = f"""
         select $1, $2, line_no, $3, $4, $5, levata_now() from numbered
         returning {_LINE}
     )
-    select exists (select from game) as runs, line.*
+    select exists (select from game) as runs, exists (select from crowd) as is_crowded, line.*
     from (select) as one left join (select * from known union all select * from said) as line on true"""
 
 _THIS_MUTE: Final = "game_id = $1 and account_id = $2 and muted_account_id = $3"
@@ -66,7 +75,9 @@ class ChatStore:
                 row = await self._pool.fetchrow(_SAY, *arguments)
         assert row is not None
         if row["line_no"] is None:
-            return SayResult.TOO_MANY if row["runs"] else SayResult.GAME_OVER
+            if not row["runs"]:
+                return SayResult.GAME_OVER
+            return SayResult.CROWDED if row["is_crowded"] else SayResult.TOO_MANY
         line = _line(row)
         return line if line.text == text else SayResult.OTHER_TEXT
 
