@@ -4,6 +4,7 @@ version         the folder's layout, as a number
 lock            held by the `up` that uses the folder
 endpoints.json  where everything listens; there while `up` runs
 tokens/         of the services, the tools and the operator (0600)
+player          the request id that makes the guest who plays in this terminal (0600)
 keys/           the signing key and the accounts service's secret (0600), and the public keys
 passwords/      of the services' roles in a Postgres of one's own (0600)
 postgres/       cluster/, passwords/ and postgres.log of the embedded server
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
+from uuid import uuid4
 
 from chassis.files import write_whole
 from tools.tokens import OPERATOR, TOOLS, Tokens
@@ -75,6 +77,7 @@ class DataFolder:
         self._lock = self.path / "lock"
         self._endpoints = self.path / "endpoints.json"
         self.tokens = Tokens(self.path / "tokens")
+        self._player = self.path / "player"
 
     def endpoints(self) -> Endpoints:
         """Where the `up` on this folder listens; NotRunning if none does."""
@@ -109,6 +112,12 @@ class DataFolder:
             self.keys.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_whole(path, secrets.token_hex(32) + "\n", 0o600)
         return path
+
+    def player(self) -> str:
+        """The request id of the guest who plays here, made now if there is none yet."""
+        if not self._player.exists():
+            write_whole(self._player, f"{uuid4()}\n", 0o600)
+        return self._player.read_text().strip()
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -82,10 +82,17 @@ async def test_a_whole_game_with_a_spent_token_and_killed_servers_loses_nothing(
     assert {move.decider for move in own} == {play_pb2.DECIDER_PERSON}
 
 
-def test_the_command_on_a_terminal(up: Up) -> None:
+def test_the_command_on_a_terminal_and_back_at_the_table(up: Up) -> None:
+    leave_the_game(up, "--game", "euchre", "--clock")
+    # The same person at the same table; a new one would begin with whist.
+    leave_the_game(up, "--resume")
+
+
+def leave_the_game(up: Up, *options: str) -> None:
+    """Play until euchre is on the table, look at the keys, and leave."""
     control, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
-    command = [*LEVATA, "play", "--game", "euchre", "--clock", "--data", str(up.data.path)]
+    command = [*LEVATA, "play", *options, "--data", str(up.data.path)]
     process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
     os.close(terminal)
     seen = b""
