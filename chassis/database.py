@@ -80,6 +80,8 @@ _AWAY: Final = (
     asyncpg.exceptions.OperatorInterventionError,
     asyncpg.exceptions.InsufficientResourcesError,
     asyncpg.InternalClientError,
+    # Of two that waited for each other this one had to give way.
+    asyncpg.exceptions.TransactionRollbackError,
     # A closed connection; see below for what it is besides.
     asyncpg.InterfaceError,
     OSError,
