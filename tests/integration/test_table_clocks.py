@@ -116,10 +116,10 @@ async def test_a_game_whose_clock_fails_stops_no_other(
     broken, sound = [await create_game(service, people=4, clock=SHORT) for _ in range(2)]
     look = RunningGame.look
 
-    def failing(game: RunningGame, trusted_since_us: int) -> None:
+    def failing(game: RunningGame, until_us: int, trusted_since_us: int) -> None:
         if str(game.game_id) == broken:
             raise AssertionError("a fault of ours")
-        look(game, trusted_since_us)
+        look(game, until_us, trusted_since_us)
 
     monkeypatch.setattr(RunningGame, "look", failing)
     log = GameLog(reader, sound)

@@ -38,15 +38,15 @@ def test_the_grace_is_ten_seconds(table: Table, presence: Presence) -> None:
     assert GRACE_US == 10 * SECOND
     assert presence.silent(table, 0, BEGAN + GRACE_US - 1) == []
     assert presence.silent(table, 0, BEGAN + GRACE_US) == PEOPLE
-    assert presence.silent_at_us(table) == BEGAN + GRACE_US
+    assert presence.silent_at_us(table, 0) == BEGAN + GRACE_US
 
 
 def test_a_sign_of_life_begins_it_anew_for_that_seat(table: Table, presence: Presence) -> None:
     presence.hear(2, BEGAN + 9 * SECOND)
     assert presence.silent(table, 0, BEGAN + 18 * SECOND) == [0]
     assert presence.silent(table, 0, BEGAN + 19 * SECOND) == PEOPLE
-    assert presence.silent_at_us(table) == BEGAN + 10 * SECOND
-    assert presence.silent_at_us(gone(table, 0)) == BEGAN + 19 * SECOND
+    assert presence.silent_at_us(table, 0) == BEGAN + 10 * SECOND
+    assert presence.silent_at_us(gone(table, 0), 0) == BEGAN + 19 * SECOND
 
 
 def test_a_close_in_order_begins_it_anew(table: Table, presence: Presence) -> None:
@@ -70,7 +70,7 @@ def test_silence_counts_from_when_we_could_hear(table: Table, presence: Presence
 def test_who_is_away_is_not_silent_once_more(table: Table, presence: Presence) -> None:
     assert presence.silent(gone(table, 0), 0, BEGAN + GRACE_US) == [2]
     assert presence.silent(gone(table, 0, 2), 0, BEGAN + GRACE_US) == []
-    assert presence.silent_at_us(gone(table, 0, 2)) == 0
+    assert presence.silent_at_us(gone(table, 0, 2), 0) == 0
 
 
 def test_a_sign_after_the_silence_brings_back(table: Table, presence: Presence) -> None:
@@ -112,6 +112,6 @@ def test_two_expiries_are_ended_by_an_act_only(table: Table, presence: Presence)
 def test_games_without_clocks_wait(table: Table, presence: Presence, mode: Mode) -> None:
     table.created = replace(table.created, mode=mode)
     assert presence.silent(table, 0, BEGAN + 3600 * SECOND) == []
-    assert presence.silent_at_us(table) == 0
+    assert presence.silent_at_us(table, 0) == 0
     presence.hear(0, BEGAN)
     assert presence.returned(gone(table, 0), BEGAN) is None

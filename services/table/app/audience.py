@@ -9,9 +9,9 @@ from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
-from services.table.app.ports import Messages
+from services.table.app.ports import CommitMessages, Messages
 from services.table.app.subscription import Subscription
-from services.table.domain import Commit, Table, Viewer
+from services.table.domain import SPECTATOR, Commit, Table, Viewer
 
 HEARTBEAT_SECONDS: Final = 3.0
 LOOK_SECONDS: Final = 0.25
@@ -49,6 +49,8 @@ class Audience:
             return
         messages = self._all.messages.commit_messages(before, commit, after)
         now = asyncio.get_running_loop().time()
+        if before is not None and after.occupants is not before.occupants:
+            self._part(messages, after, now)
         for subscription in self.subscriptions:
             subscription.version = commit.version
             command_id = subscription.expected.pop(key, None) if key is not None and subscription.expected else None
@@ -57,6 +59,13 @@ class Audience:
             else:
                 message = messages.answer(subscription.viewer, command_id)
             subscription.push(message, now)
+
+    def _part(self, messages: CommitMessages, after: Table, now: float) -> None:
+        """End the streams of who has left a seat or taken one: what they may see from now on is another view."""
+        for subscription in [each for each in self.subscriptions if not each.is_still_of(after)]:
+            # Nothing that only the seat may see, on neither side of the change.
+            subscription.push(messages.message(SPECTATOR), now)
+            self._send_elsewhere(subscription)
 
     def show(self, version: int, message: bytes) -> None:
         """What brings all streams to this version and is the same for each of them."""
@@ -69,6 +78,9 @@ class Audience:
     def part_with(self, accounts: Collection[str]) -> None:
         """End the streams of people who are to see the game with other eyes from now on."""
         for subscription in [each for each in self.subscriptions if each.account in accounts]:
+            self._send_elsewhere(subscription)
+
+    def _send_elsewhere(self, subscription: Subscription) -> None:
             subscription.end(self._all.messages.closing("SEAT_CHANGED", 0))
             self.unsubscribe(subscription)
 

@@ -265,7 +265,7 @@ class Host:
     def _look_at(self, game: RunningGame) -> None:
         try:
             if 0 < game.due_at_us <= self.heartbeat.beat_at_us:
-                game.look(self.heartbeat.troubled_at_us)
+                game.look(self.heartbeat.beat_at_us, self.heartbeat.troubled_at_us)
                 # Until what comes of it is committed, and should nothing come of it.
                 self.deadlines.look_again(game, self.heartbeat.beat_at_us + 1)
             else:

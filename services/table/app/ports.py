@@ -150,6 +150,10 @@ class Store(Protocol):
         """
         ...
 
+    async def note_player(self, game_id: UUID, account: UUID) -> None:
+        """Before a commit that may give the account a seat: the game is one of those that its list looks at."""
+        ...
+
     async def heartbeat(self, host_id: UUID, address: str) -> None:
         """This replica is alive, by the database's clock."""
         ...

@@ -49,11 +49,12 @@ class Presence:
                 return seat
         return None
 
-    def silent_at_us(self, table: Table) -> int:
+    def silent_at_us(self, table: Table, trusted_from_us: int) -> int:
         """When somebody falls silent who is not heard before; 0 if nobody can."""
         if table.created.mode in UNTIMED:
             return 0
-        return min((self._heard_us[seat] + GRACE_US for seat in _there(table)), default=0)
+        heard_us = min((self._heard_us[seat] for seat in _there(table)), default=None)
+        return 0 if heard_us is None else max(heard_us, trusted_from_us) + GRACE_US
 
 
 def _there(table: Table) -> list[Seat]:

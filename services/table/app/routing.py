@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from chassis.errors import Refused
+from rules.game import Rejection
 from services.table.app import errors
 from services.table.app.host import Host
 from services.table.app.ports import GameLog, Owner, Store
 from services.table.app.replicas import ATTEMPT_SECONDS, Answer, Answered, Asked, Replicas
-from services.table.app.requests import Done, PlayerCommand, Request
+from services.table.app.requests import Command, Done, PlayerCommand, Request, Sign
 from services.table.app.running import late_answer
 from services.table.domain import Table
 
@@ -139,11 +140,16 @@ class Routing:
         if not loaded.table.over:
             # Its last commit came in just now, or is about to.
             raise errors.unavailable()
+        if isinstance(request, Sign):
+            seated = loaded.table.seat_of(request.account) is not None
+            return Answer(loaded.table.version if seated else errors.not_seated(), False)
         return await self._answer_late(game_id, loaded.table, request)
 
-    async def _answer_late(self, game_id: UUID, table: Table, command: PlayerCommand) -> Answer:
-        if table.seat_of(command.account) is None:
-            return Answer(errors.not_seated(), False)
-        if command.at_version > table.version:
-            return Answer(errors.future_version(table.version), False)
-        return Answer(*late_answer(table, command, await self._log.applied(game_id, command.name.key)))
+    async def _answer_late(self, game_id: UUID, table: Table, command: Command) -> Answer:
+        otherwise = errors.rejected(Rejection.GAME_FINISHED)
+        if isinstance(command, PlayerCommand):
+            if table.seat_of(command.account) is None:
+                otherwise = errors.not_seated()
+            elif command.at_version > table.version:
+                otherwise = errors.future_version(table.version)
+        return Answer(*late_answer(command, await self._log.applied(game_id, command.name.key), otherwise))

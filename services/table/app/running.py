@@ -18,7 +18,7 @@ from chassis.clock import Clock
 from chassis.errors import Refused
 from chassis.log import AppendResult
 from chassis.tasks import Background
-from rules.game import NO_SEAT, Rejection
+from rules.game import Rejection, Seat
 from rules.moves import Move
 from services.table import domain
 from services.table.app import errors
@@ -26,10 +26,11 @@ from services.table.app.audience import Audience
 from services.table.app.deadlines import Deadlines
 from services.table.app.heartbeat import Heartbeat
 from services.table.app.ports import Applied, GameLog, Loaded, Submitted
+from services.table.app.presence import Presence
 from services.table.app.replicas import Replicas
-from services.table.app.requests import Done, Outcome, PlayerCommand, Request
+from services.table.app.requests import Command, Done, Leave, Outcome, PlayerCommand, Request, Sign, TakeSeat
 from services.table.app.thinking import Thinkers
-from services.table.domain import SLOW_BOTS, BotQuestion, Decider, Step, Table
+from services.table.domain import SLOW_BOTS, BotQuestion, Decider, SeatRejection, Step
 
 log = structlog.get_logger(__name__)
 
@@ -66,17 +67,17 @@ class Surroundings(Protocol):
         ...
 
 
-def late_answer(table: Table, command: PlayerCommand, applied: Applied | None) -> tuple[Outcome, bool]:
-    """What a command gets whose decision is closed: its first answer again, or why it was not taken."""
+def late_answer(command: Command, applied: Applied | None, otherwise: Refused) -> tuple[Outcome, bool]:
+    """What a command gets that cannot be taken any more: its first answer again, or why it is not taken."""
     if applied is None:
-        return (errors.rejected(Rejection.GAME_FINISHED) if table.over else errors.stale(table.version)), False
+        return otherwise, False
     if applied.content_hash != command.name.content_hash:
         return errors.command_id_reused(), False
     return applied.version, True
 
 
 class _Waiting(NamedTuple):
-    request: Request
+    command: Command
     done: Done
 
 
@@ -94,6 +95,7 @@ class RunningGame:
         "_chain",
         "_in_flight",
         "_looking_up",
+        "_presence",
         "_queue",
         "_recovering",
         "_thinking",
@@ -113,6 +115,7 @@ class RunningGame:
         # As committed; what is in flight is not in it.
         self.table = loaded.table
         self._chain = loaded.chain
+        self._presence = Presence(loaded.table, self._now_us())
         self._queue: deque[_Waiting] = deque()
         self._in_flight: _InFlight | None = None
         self._recovering = False
@@ -131,10 +134,14 @@ class RunningGame:
     def handle(self, request: Request, done: Done) -> None:
         """Do what is asked, after what waits already. `done` is called once: with the commit's version and whether it
         was applied before, or with a refusal."""
-        waiting = _Waiting(request, done)
         if self.dropped:
             done(errors.unavailable(), False)
-        elif self._in_flight is None and not self._recovering:
+            return
+        if isinstance(request, Sign):
+            self._hear(request, done)
+            return
+        waiting = _Waiting(request, done)
+        if self._in_flight is None and not self._recovering:
             self._handle(waiting)
             self._go_on()
         elif len(self._queue) < COMMANDS_WAITING_MAX:
@@ -153,21 +160,33 @@ class RunningGame:
     @property
     def due_at_us(self) -> int:
         """When `look` has something to do, unless the table changes before; 0: never."""
-        return self.table.deadline_us or self.table.abandoned_at_us
-
-    def look(self, trusted_since_us: int) -> None:
-        """A time that was waited for has come. Clocks that began before our own could be trusted start afresh."""
         table = self.table
-        if not self._may_decide or table.turn == NO_SEAT:
+        decision_us = table.deadline_us or table.abandoned_at_us
+        silent_us = self._presence.silent_at_us(table, self._around.heartbeat.troubled_at_us)
+        return min(decision_us, silent_us) if decision_us and silent_us else decision_us or silent_us
+
+    def look(self, until_us: int, trusted_since_us: int) -> None:
+        """Do what is due up to a time. Clocks that began before our own could be trusted start afresh, and silence
+        counts from then only."""
+        if not self._may_decide:
             return
-        if not table.deadline_us:
+        table, now_us = self.table, self._now_us()
+        silent = self._presence.silent(table, trusted_since_us, until_us)
+        if silent:
+            self._server_step(domain.go_away(table, silent, now_us))
+        elif 0 < table.abandoned_at_us <= until_us:
             # Whose turn it is has left a game without a clock for too long: a bot plays it out.
-            self._server_step(domain.go_away(table, [table.turn], self._now_us()))
-        elif table.server_decides:
+            self._server_step(domain.go_away(table, [table.turn], now_us))
+        elif 0 < table.deadline_us <= until_us:
+            self._expire(trusted_since_us, now_us)
+
+    def _expire(self, trusted_since_us: int, now_us: int) -> None:
+        table = self.table
+        if table.server_decides:
             # A bot may think for longer than people may. Nobody plays for it: its move comes, or it begins anew.
             self._go_on()
         elif trusted_since_us < table.opened_at_us:
-            self._server_step(domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, self._now_us()))
+            self._server_step(domain.move(table, table.turn, table.bot_move(), Decider.CLOCK, now_us))
         else:
             self.take_over()
 
@@ -185,11 +204,15 @@ class RunningGame:
             # It may have waited here while this process stood still and another took the game.
             waiting.done(errors.unavailable(), False)
             return
-        match waiting.request:
+        match waiting.command:
             case PlayerCommand() as command:
                 self._act(waiting, command)
+            case Leave() as command:
+                self._leave(waiting, command)
+            case TakeSeat() as command:
+                self._take_seat(waiting, command)
             case _:
-                assert_never(waiting.request)
+                assert_never(waiting.command)
 
     def _act(self, waiting: _Waiting, command: PlayerCommand) -> None:
         table = self.table
@@ -197,12 +220,15 @@ class RunningGame:
         is_closed = table.is_closed_to_people(now_us)
         seat = table.seat_of(command.account)
         if seat is None:
-            waiting.done(errors.not_seated(), False)
-        elif command.at_version > table.version:
+            self._refuse_seatless(waiting)
+            return
+        self._presence.hear(seat, now_us)
+        if command.at_version > table.version:
             waiting.done(errors.future_version(table.version), False)
         elif table.over or command.at_version < table.opened_version:
             # A repetition always comes here: its first application closed the decision that it answers.
-            self._look_up(waiting)
+            closed = errors.rejected(Rejection.GAME_FINISHED) if table.over else errors.stale(table.version)
+            self._look_up(waiting, closed)
         elif is_closed:
             waiting.done(errors.day_over(), False)
         else:
@@ -211,23 +237,66 @@ class RunningGame:
                 self._append(step, waiting)
                 return
             waiting.done(errors.rejected(step), False)
-        if seat is not None and table.away[seat] and not is_closed:
+        if table.away[seat] and not is_closed:
             # Whoever acts is back, whatever became of the act: the bot that answers at once leaves no time for more.
             self._server_step(domain.return_to_seat(table, seat, now_us))
 
-    def _look_up(self, waiting: _Waiting) -> None:
+    def _leave(self, waiting: _Waiting, command: Leave) -> None:
+        seat = self.table.seat_of(command.account)
+        if seat is None:
+            self._refuse_seatless(waiting)
+        else:
+            self._change_seat(waiting, domain.leave(self.table, seat, self._now_us()))
+
+    def _take_seat(self, waiting: _Waiting, command: TakeSeat) -> None:
+        now_us = self._now_us()
+        step = domain.take_seat(self.table, command.seat, command.account, command.guest, now_us)
+        if isinstance(step, Step):
+            self._presence.hear(command.seat, now_us)
+        self._change_seat(waiting, step)
+
+    def _change_seat(self, waiting: _Waiting, step: Step | Rejection | SeatRejection) -> None:
+        if isinstance(step, Step):
+            self._append(step, waiting)
+        else:
+            # Its own first application may be what stands in its way.
+            self._look_up(waiting, errors.rejected(step))
+
+    def _refuse_seatless(self, waiting: _Waiting) -> None:
+        if self.table.seat_left_by(waiting.command.account) is None:
+            waiting.done(errors.not_seated(), False)
+        else:
+            # It may have been applied before the seat was left, or be the leaving itself.
+            self._look_up(waiting, errors.not_seated())
+
+    def _hear(self, sign: Sign, done: Done) -> None:
+        """A sign of life waits for nothing: it is no change, though one may follow from it."""
+        seat = self.table.seat_of(sign.account)
+        if not self._around.heartbeat.is_sure:
+            done(errors.unavailable(), False)
+        elif seat is None:
+            done(errors.not_seated(), False)
+        else:
+            if sign.is_close:
+                self._presence.close(seat, self._now_us())
+            else:
+                self._presence.hear(seat, self._now_us())
+            done(self.table.version, False)
+            self._go_on()
+
+    def _look_up(self, waiting: _Waiting, otherwise: Refused) -> None:
         if self._looking_up < COMMANDS_WAITING_MAX:
             self._looking_up += 1
-            self._around.background.spawn("look up a command", self._answer_late(waiting))
+            self._around.background.spawn("look up a command", self._answer_late(waiting, otherwise))
         else:
             waiting.done(errors.busy(), False)
 
-    async def _answer_late(self, waiting: _Waiting) -> None:
-        """Answer a command whose decision is closed: applied before, its id used otherwise, or too late."""
+    async def _answer_late(self, waiting: _Waiting, otherwise: Refused) -> None:
+        """Answer a command that cannot be taken: applied before, its id used otherwise, or refused."""
         answer: tuple[Outcome, bool] = errors.unavailable(), False
         try:
-            applied = await self._around.log.applied(self.game_id, waiting.request.name.key)
-            answer = late_answer(self.table, waiting.request, applied)
+            applied = await self._around.log.applied(self.game_id, waiting.command.name.key)
+            answer = late_answer(waiting.command, applied, otherwise)
         except Refused as refused:
             answer = refused, False
         finally:
@@ -242,7 +311,7 @@ class RunningGame:
     # Appending
 
     def _append(self, step: Step, waiting: _Waiting | None) -> None:
-        name = None if waiting is None else waiting.request.name
+        name = None if waiting is None else waiting.command.name
         row = self._around.log.submit(
             self.game_id, self._chain, self.table, step.commit, step.table, name, self._appended
         )
@@ -274,7 +343,7 @@ class RunningGame:
         commit = step.commit
         self.table = step.table
         self._chain = row.chain
-        key = None if waiting is None else waiting.request.name.key
+        key = None if waiting is None else waiting.command.name.key
         # First of all, so that who follows the game elsewhere has the commit before its command is answered there.
         self._around.replicas.announce_commit(self.game_id, commit.version, row.payload, key)
         if waiting is not None:
@@ -289,7 +358,11 @@ class RunningGame:
         while self._is_idle:
             if self._queue:
                 self._handle(self._queue.popleft())
-            elif self.table.server_decides and not self._thinking and self._may_decide:
+            elif not self._may_decide:
+                return
+            elif (seat := self._returned()) is not None:
+                self._server_step(domain.return_to_seat(self.table, seat, self._now_us()))
+            elif self.table.server_decides and not self._thinking:
                 question = self.table.bot_question()
                 if question.level in SLOW_BOTS:
                     self._thinking = True
@@ -298,6 +371,9 @@ class RunningGame:
                     self._append_bots_move(question.answer())
             else:
                 return
+
+    def _returned(self) -> Seat | None:
+        return self._presence.returned(self.table, self._now_us()) if True in self.table.away else None
 
     async def _think(self, question: BotQuestion, opened_version: int) -> None:
         try:
@@ -342,6 +418,7 @@ class RunningGame:
         else:
             log.warning("beaten by another host", game=str(self.game_id), epoch=self.epoch)
             self.table, self._chain = loaded
+            self._presence = Presence(loaded.table, self._now_us())
             if waiting is not None:
                 waiting.done(errors.unavailable(), False)
             self.audience.close_streams("MOVED")
@@ -372,7 +449,7 @@ class RunningGame:
         if waiting is None:
             return
         if result is AppendResult.BEATEN:
-            self._look_up(waiting)
+            self._look_up(waiting, errors.unavailable())
         else:
             waiting.done(errors.unavailable(), False)
 

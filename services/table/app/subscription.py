@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
-from services.table.domain import Viewer
+from services.table.domain import Table, Viewer
 
 # A viewer with so many unsent messages is cut off and may resume; a deal of six is some 60 messages.
 QUEUE_MAX: Final = 256
@@ -34,6 +34,12 @@ class Subscription:
         self._messages: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._done = False
+
+    def is_still_of(self, table: Table) -> bool:
+        """Whether the account has this view of the table yet: not once it has left the seat, or taken one."""
+        if self.viewer >= 0:
+            return table.occupants[self.viewer].account == self.account
+        return table.seat_of(self.account) is None
 
     def expect(self, key: UUID, command_id: str) -> bool:
         """The commit of this command is to carry its id on this stream; False when too many are awaited."""

@@ -1,5 +1,6 @@
 """The table service's use cases: prepare, create, cancel, act, follow, replay and list games."""
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from datetime import date
@@ -21,7 +22,7 @@ from services.table.app.following import FollowedGame, Following
 from services.table.app.host import Host
 from services.table.app.listing import Summary
 from services.table.app.ports import CommandName, GameLog, Loaded, PreparedGame, Store
-from services.table.app.requests import Done, Request
+from services.table.app.requests import Done, Outcome, Request, Sign, TakeSeat
 from services.table.app.routing import Routing
 from services.table.app.running import RunningGame
 from services.table.domain import DEFAULT_BOT, Clock, Kind, Mode, Occupant, Secret, Table
@@ -186,6 +187,34 @@ class Tables:
         """Have a game's host do what is asked, whatever replica it is; as `RunningGame.handle`."""
         self._routing.ask(game_id, request, done)
 
+    async def asked(self, game_id: UUID, request: Request) -> int:
+        """As `ask`, for who waits: the version of the commit that came of it, or the refusal raised."""
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def done(outcome: Outcome, _: bool) -> None:
+            # A caller who has left is not waited for; what was done stands.
+            if answer.done():
+                return
+            if isinstance(outcome, Refused):
+                answer.set_exception(outcome)
+            else:
+                answer.set_result(outcome)
+
+        self.ask(game_id, request, done)
+        return await answer
+
+    def hear(self, game_id: UUID, sign: Sign) -> None:
+        """A sign of life that nobody waits for; the next one comes soon."""
+        self.ask(game_id, sign, _ignored)
+
+    async def take_seat(self, game_id: UUID, request: TakeSeat) -> int:
+        """Seat a person in a vacated seat; answers with the commit's version."""
+        table = await self.table(game_id)
+        if table.created.mode is Mode.FRIENDLY and not table.over:
+            # Before the commit: without it the game would be missing from the person's list.
+            await self._store.note_player(game_id, UUID(request.account))
+        return await self.asked(game_id, request)
+
     def is_disclosed(self, table: Table) -> bool:
         """Whether the game may be shown to all now, with its seed."""
         return table.is_disclosed(self.host.clock.now_us())
@@ -261,6 +290,10 @@ class Tables:
         # Who was refused, a seat or a game with other seats, is noted with the game all the same.
         seated = [summary for summary in summaries if summary.has_seated(str(account))]
         return seated, game_ids[-1] if len(game_ids) == limit else None
+
+
+def _ignored(outcome: Outcome, repeated: bool) -> None:
+    """Whatever came of it."""
 
 
 def _known_game(game_type: str) -> Game:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from datetime import date
 from hashlib import sha256
+from typing import Final
 from uuid import UUID
 
 import grpc
@@ -20,7 +21,7 @@ from services.table.app.following import FollowedGame
 from services.table.app.gatherings import Gatherings
 from services.table.app.listing import Summary
 from services.table.app.ports import Side
-from services.table.app.requests import Outcome, PlayerCommand
+from services.table.app.requests import Leave, Outcome, PlayerCommand, Sign, TakeSeat
 from services.table.app.running import RunningGame
 from services.table.app.subscription import Subscription
 from services.table.app.tables import LIST_PAGE, NewGame, Tables, not_shown_yet
@@ -31,11 +32,15 @@ from services.table.rpc.messages import CommitMessages
 # As in the protos.
 _VERSION_MAX = 1_000_000
 _CANONICAL_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+# Signs of life on one stream; clients send one every five seconds.
+SIGNS_APART_SECONDS: Final = 0.25
 _TABLE_ACCESS = {
     "Watch": Access.ANY,
     "Here": Access.PLAYER,
     "Act": Access.PLAYER,
     "Play": Access.PLAYER,
+    "Leave": Access.PLAYER,
+    "TakeSeat": Access.PLAYER,
     "Replay": Access.ANY,
     "Say": Access.PLAYER,
     "Mute": Access.PLAYER,
@@ -116,25 +121,19 @@ class TableApi:
         if not _CANONICAL_UUID(request.game_id):
             validate(request)
         command = _command(call.who, request)
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-        def done(outcome: Outcome, _: bool) -> None:
-            # A caller who has left is not waited for; the move stands.
-            if answer.done():
-                return
-            if isinstance(outcome, Refused):
-                answer.set_exception(outcome)
-            else:
-                answer.set_result(outcome)
-
-        self._tables.ask(UUID(request.game_id), command, done)
-        return table_pb2.ActResponse(version=await answer)
+        return table_pb2.ActResponse(version=await self._tables.asked(UUID(request.game_id), command))
 
     async def here(self, request: table_pb2.HereRequest, call: Call) -> table_pb2.HereResponse:
-        table = await self._tables.table(UUID(request.game_id))
-        if table.seat_of(call.who.subject) is None:
-            raise errors.not_seated()
-        return table_pb2.HereResponse(version=table.version)
+        version = await self._tables.asked(UUID(request.game_id), Sign(call.who.subject))
+        return table_pb2.HereResponse(version=version)
+
+    async def leave(self, request: table_pb2.LeaveRequest, call: Call) -> table_pb2.LeaveResponse:
+        leave = Leave.of(call.who.subject, str(UUID(request.request_id)))
+        return table_pb2.LeaveResponse(version=await self._tables.asked(UUID(request.game_id), leave))
+
+    async def take_seat(self, request: table_pb2.TakeSeatRequest, call: Call) -> table_pb2.TakeSeatResponse:
+        take = TakeSeat.of(call.who.subject, call.who.guest, request.seat, str(UUID(request.request_id)))
+        return table_pb2.TakeSeatResponse(version=await self._tables.take_seat(UUID(request.game_id), take))
 
     async def watch(self, request: table_pb2.WatchRequest, call: Call) -> None:
         async with self._follow(request, call) as subscription:
@@ -159,13 +158,18 @@ class TableApi:
 
     async def _take_moves(self, call: Call, game_id: UUID, subscription: Subscription) -> None:
         """Hand the moves of a Play stream on, until the client ends its side; the stream of events goes on then."""
+        loop = asyncio.get_running_loop()
+        heard_at = loop.time()
         try:
             while (request := await call.read()) is not None:
                 match request.WhichOneof("kind"):
                     case "act":
                         self._take_move(call, game_id, subscription, request)
                     case "here":
-                        pass
+                        # Who says it more often than it can mean anything is not passed on.
+                        if subscription.viewer >= 0 and loop.time() - heard_at >= SIGNS_APART_SECONDS:
+                            heard_at = loop.time()
+                            self._tables.hear(game_id, Sign(call.who.subject))
                     case _:
                         validate(request)
                         raise errors.refused(
@@ -224,6 +228,9 @@ class TableApi:
             raise errors.future_version(version) if delay else await self._tables.beyond(game_id, after_version)
         audience = None if isinstance(shown, Table) else shown.audience
         subscription = None if audience is None else audience.subscribe(viewer, call.who.subject)
+        is_players = subscription is not None and viewer >= 0
+        if is_players:
+            self._tables.hear(game_id, Sign(call.who.subject))
         try:
             if after_version:
                 async for step in self._tables.history(game_id, up_to=version):
@@ -236,6 +243,8 @@ class TableApi:
         finally:
             if audience is not None and subscription is not None:
                 audience.unsubscribe(subscription)
+            if is_players:
+                self._tables.hear(game_id, Sign(call.who.subject, is_close=True))
 
     def _joined(
         self, table: Table, viewer: Viewer, who: Caller, subscription: Subscription | None

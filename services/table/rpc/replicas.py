@@ -29,7 +29,7 @@ from services.table.app.replicas import (
     LiveCommit,
     Unfollow,
 )
-from services.table.app.requests import PlayerCommand, Request
+from services.table.app.requests import Leave, PlayerCommand, Request, Sign, TakeSeat
 from services.table.store.codec import decode
 
 log = structlog.get_logger(__name__)
@@ -263,6 +263,17 @@ def _write_ask(message: replicas_pb2.Ask, number: int, asked: Asked) -> None:
             message.move.command_id = command_id
             message.move.at_version = at_version
             message.move.code = move
+        case Sign(account, is_close):
+            message.sign.account_id = account
+            message.sign.is_close = is_close
+        case Leave(account, request_id):
+            message.leave.account_id = account
+            message.leave.request_id = request_id
+        case TakeSeat(account, guest, seat, request_id):
+            message.take_seat.account_id = account
+            message.take_seat.guest = guest
+            message.take_seat.seat = seat
+            message.take_seat.request_id = request_id
         case _:
             assert_never(asked.request)
 
@@ -273,6 +284,13 @@ def _request(message: replicas_pb2.Ask) -> Request | None:
         case "move":
             move = message.move
             return PlayerCommand.of(move.account_id, move.command_id, move.at_version, move.code)
+        case "sign":
+            return Sign(message.sign.account_id, message.sign.is_close)
+        case "leave":
+            return Leave.of(message.leave.account_id, message.leave.request_id)
+        case "take_seat":
+            take = message.take_seat
+            return TakeSeat.of(take.account_id, take.guest, take.seat, take.request_id)
         case None:
             return None
         case _:

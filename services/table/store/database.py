@@ -111,6 +111,12 @@ class Store:
                 )
         return epoch or 0
 
+    async def note_player(self, game_id: UUID, account: UUID) -> None:
+        """Before a commit that may give the account a seat: the game is one of those that its list looks at."""
+        await self._execute(
+            "insert into player_games (account_id, game_id) values ($1, $2) on conflict do nothing", account, game_id
+        )
+
     async def heartbeat(self, host_id: UUID, address: str) -> None:
         """This replica is alive, by the database's clock."""
         await self._execute(
