@@ -81,8 +81,8 @@ class Audience:
             self._send_elsewhere(subscription)
 
     def _send_elsewhere(self, subscription: Subscription) -> None:
-            subscription.end(self._all.messages.closing("SEAT_CHANGED", 0))
-            self.unsubscribe(subscription)
+        subscription.end(self._all.messages.closing("SEAT_CHANGED", 0))
+        self.unsubscribe(subscription)
 
     def fill_silences(self, now: float) -> None:
         """A heartbeat to each stream that got nothing for a while."""
