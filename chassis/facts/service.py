@@ -1,19 +1,15 @@
 """Facts over gRPC: served by each owner of a log, and read by its consumers."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, Protocol
+from contextlib import asynccontextmanager
+from typing import Final, Protocol
 from uuid import UUID
 
-import grpc
-import structlog
-from google.protobuf.message import Message
 from levata.facts.v1 import facts_pb2
 
 from chassis.facts.store import PAGE_FACTS, Fact, FactLog, Head, Page
-from chassis.rpc import Call, Stub, Token, channel, stub
-
-log = structlog.get_logger(__name__)
+from chassis.peers import Peers
+from chassis.rpc import Call, Token
 
 CALL_SECONDS: Final = 5
 
@@ -56,41 +52,29 @@ class FactsOwner(Protocol):
 class RemoteFacts:
     """The owner's log over gRPC: any of its replicas will do."""
 
-    def __init__(self, replicas: Sequence[Stub]) -> None:
-        assert replicas, "an owner has at least one replica"
-        self._replicas = list(replicas)
+    def __init__(self, replicas: Peers) -> None:
+        self._replicas = replicas
 
     @classmethod
     @asynccontextmanager
     async def at(cls, addresses: Sequence[str], token: Token) -> AsyncIterator["RemoteFacts"]:
         """The log of the service whose replicas are at these addresses."""
-        service = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
-        async with AsyncExitStack() as stack:
-            channels = [await stack.enter_async_context(channel(address, token)) for address in addresses]
-            yield cls([stub(opened, service) for opened in channels])
+        async with Peers.at(addresses, token, facts_pb2.DESCRIPTOR.services_by_name["Facts"]) as replicas:
+            yield cls(replicas)
 
     async def head(self) -> Head:
         """The newest number."""
-        response = await self._ask("Head", facts_pb2.HeadRequest())
+        response = await self._replicas.ask("Head", facts_pb2.HeadRequest(), CALL_SECONDS)
         return Head(UUID(response.incarnation), response.last)
 
     async def read(self, after: int, limit: int = PAGE_FACTS) -> Page:
         """Facts after a number, in order."""
-        response = await self._ask("Read", facts_pb2.ReadRequest(after=after, limit=limit))
+        request = facts_pb2.ReadRequest(after=after, limit=limit)
+        response = await self._replicas.ask("Read", request, CALL_SECONDS)
         facts = [Fact(fact.number, fact.subject, fact.payload, fact.at_us) for fact in response.facts]
         return Page(Head(UUID(response.incarnation), response.last), facts)
 
     async def before(self, at_us: int) -> Head:
         """The last number with a time before `at_us`; refused until that time has come."""
-        response = await self._ask("Before", facts_pb2.BeforeRequest(at_us=at_us))
+        response = await self._replicas.ask("Before", facts_pb2.BeforeRequest(at_us=at_us), CALL_SECONDS)
         return Head(UUID(response.incarnation), response.last)
-
-    async def _ask(self, rpc: str, request: Message) -> Any:
-        """The answer of the first replica that gives one; it is asked first the next time too."""
-        for _ in self._replicas[1:]:
-            try:
-                return await getattr(self._replicas[0], rpc)(request, timeout=CALL_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                log.warning("an owner's replica does not tell its facts", rpc=rpc, error=error.details())
-                self._replicas.append(self._replicas.pop(0))
-        return await getattr(self._replicas[0], rpc)(request, timeout=CALL_SECONDS)

@@ -1,12 +1,13 @@
 """`python -m services.accounts`: the accounts service, put together for its process and for tests alike."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import structlog
 from levata.facts.v1 import facts_pb2
+from levata.me.v1 import updates_pb2
 from nats.aio.client import Client
 from prometheus_client.registry import Collector
 
@@ -17,6 +18,7 @@ from chassis.database import Pool, open_pool
 from chassis.errors import in_a_line
 from chassis.facts import ACCOUNTS, FactLog, FactsService, Relay, Report
 from chassis.front import keep_public_health, public_names
+from chassis.peers import Peers
 from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address
@@ -29,6 +31,10 @@ from services.accounts.app.tokens import Tokens
 from services.accounts.domain.codes import code_of
 from services.accounts.mail.outbox import Outbox
 from services.accounts.mail.sender import Sender
+from services.accounts.me import api as me_api
+from services.accounts.me.feed import GAMES
+from services.accounts.me.hub import Hub
+from services.accounts.me.sources import OwnAccount, Service, Source
 from services.accounts.rpc import api
 from services.accounts.settings import AccountsSettings
 from services.accounts.store.postgres import PostgresStore
@@ -47,7 +53,10 @@ FACTS_ACCESS: Final = Access.by("league", "ledger", "matchmaker", "table")
 
 @asynccontextmanager
 async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
-    """Start the service; it is stopped at the end of the context. Without NATS (an empty URL) it relays no facts."""
+    """Start the service; it is stopped at the end of the context.
+
+    Without NATS (an empty URL) it relays no facts, and streams of `Me` lag.
+    """
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
@@ -68,17 +77,20 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         signer = await stack.enter_async_context(Signer.following(settings.signing_key_file, clock))
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         tokens = Tokens(signer, clock, settings.access_token_seconds)
+        profiles = Profiles(store, tokens, clock, settings.time_zone)
+        hub = Hub(nats, [OwnAccount(profiles), *await _other_sources(settings, stack)])
         # At the public port this service answers for all of them.
         server = Server(verifier, settings.limits, reflected=public_names())
         api.serve(
             server,
             SigningIn(store, tokens, secret, clock, settings.code_policy(), on_mail=mail.wake),
             Sessions(store, tokens, secret),
-            Profiles(store, tokens, clock, settings.time_zone),
+            profiles,
         )
+        me_api.serve(server, hub)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
-        collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool), mail]
+        collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool), mail, hub]
         if relay is not None:
             report = Report(RELAY, lambda: relay.status)
             collectors.append(report)
@@ -91,6 +103,8 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         stack.push_async_callback(server.stop, STOP_SECONDS)
         front = asyncio.create_task(keep_public_health(server, settings.service_name, settings.peers), name="front")
         stack.push_async_callback(end, front)
+        await hub.start()
+        stack.push_async_callback(hub.stop)
         await mail.start(server)
         stack.push_async_callback(mail.stop)
         forgetting = asyncio.create_task(_forget(store), name="forgetting")
@@ -113,6 +127,17 @@ async def _relay(nats: Client, pool: Pool, stack: AsyncExitStack) -> Relay:
     await relay.start()
     stack.push_async_callback(relay.stop)
     return relay
+
+
+async def _other_sources(settings: AccountsSettings, stack: AsyncExitStack) -> Sequence[Source]:
+    """The other services that have something to tell of an account."""
+    snapshots = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
+    sources = []
+    for topic in (GAMES,):
+        if addresses := settings.peers.get(topic.source):
+            peers = Peers.at(addresses, settings.service_token, snapshots)
+            sources.append(Service(topic, await stack.enter_async_context(peers)))
+    return sources
 
 
 async def _forget(store: PostgresStore) -> None:

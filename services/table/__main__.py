@@ -25,11 +25,13 @@ from services.table.app.delayed import DelayedGames
 from services.table.app.following import Following
 from services.table.app.gatherings import Gatherings
 from services.table.app.host import Host
+from services.table.app.own_games import NoPlayers
 from services.table.app.replicas import NoReplicas
 from services.table.app.routing import Routing
 from services.table.app.tables import Tables
-from services.table.rpc import api, messages
+from services.table.rpc import api, me, messages
 from services.table.rpc.gatherings import OtherReplicas
+from services.table.rpc.me import NatsPlayers
 from services.table.rpc.replicas import NatsReplicas
 from services.table.store.chat import ChatStore
 from services.table.store.database import Store
@@ -59,15 +61,17 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
 
         store, game_log, host_id = Store(pool), GameLog(writer, LogReader(pool)), uuid4()
         replicas = NoReplicas() if nats is None else NatsReplicas(nats, host_id)
+        players = NoPlayers() if nats is None else await _players(nats, stack)
         audiences = Audiences(messages)
         following = Following(game_log, replicas, audiences)
-        host = Host(host_id, store, game_log, clock, replicas, audiences, following)
+        host = Host(host_id, store, game_log, clock, replicas, players, audiences, following)
         routing = Routing(store, game_log, host, replicas)
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
         gatherings = await _gatherings(pool, nats, str(host_id), stack)
         delayed = DelayedGames(game_log, messages, audiences, clock)
         api.serve(server, Tables(store, game_log, host, following, routing), delayed, gatherings)
+        me.serve(server, store, game_log)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
         collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
@@ -102,6 +106,14 @@ async def _connect(settings: Settings, stack: AsyncExitStack) -> Client | None:
     nats = await bus.connect(settings.nats_url, settings.service_name)
     stack.push_async_callback(nats.close)
     return nats
+
+
+async def _players(nats: Client, stack: AsyncExitStack) -> NatsPlayers:
+    """The way to people who watch what becomes of their games."""
+    outbox = bus.Outbox(nats)
+    await outbox.start()
+    stack.push_async_callback(outbox.stop)
+    return NatsPlayers(outbox)
 
 
 async def _gatherings(pool: Pool, nats: Client | None, replica_id: str, stack: AsyncExitStack) -> Gatherings:

@@ -34,6 +34,7 @@ from chassis.facts.health import Pulse
 from chassis.facts.store import PAGE_BYTES_MAX
 from chassis.facts.stream import headers_of
 from chassis.log import AppendResult, GroupWriter, NewFact
+from chassis.peers import Peers
 from chassis.rpc import Access, Server, channel, stub
 from chassis.schema import begin_incarnation
 from tests.conftest import Database
@@ -127,7 +128,7 @@ async def test_facts_over_grpc(wiring: Wiring, keys: KeyFiles) -> None:
         channel("127.0.0.1:1", "") as nobody,
     ):
         # The first replica is away.
-        remote = RemoteFacts([stub(nobody, SERVICE), stub(known, SERVICE)])
+        remote = RemoteFacts(Peers([stub(nobody, SERVICE), stub(known, SERVICE)]))
         local = FactLog(wiring.owner)
         assert await remote.head() == await local.head()
         assert await remote.read(2, 2) == await local.read(2, 2)

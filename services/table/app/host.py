@@ -19,6 +19,7 @@ from services.table.app.deadlines import Deadlines
 from services.table.app.folding import load
 from services.table.app.following import Following
 from services.table.app.heartbeat import BEAT_SECONDS, Heartbeat
+from services.table.app.own_games import Players
 from services.table.app.ports import GameLog, Loaded, Owner, Store
 from services.table.app.replicas import Replicas
 from services.table.app.running import RunningGame
@@ -46,6 +47,7 @@ class Host:
         game_log: GameLog,
         clock: Clock,
         replicas: Replicas,
+        players: Players,
         audiences: Audiences,
         following: Following,
     ) -> None:
@@ -55,6 +57,7 @@ class Host:
         self.log = game_log
         self.clock = clock
         self.replicas = replicas
+        self.players = players
         self.heartbeat = Heartbeat(store, clock, self.id, self)
         self.deadlines = Deadlines()
         self.thinkers = Thinkers()

@@ -25,6 +25,7 @@ from services.table.app import errors
 from services.table.app.audience import Audience
 from services.table.app.deadlines import Deadlines
 from services.table.app.heartbeat import Heartbeat
+from services.table.app.own_games import Players, news_of
 from services.table.app.ports import Applied, GameLog, Loaded, Submitted
 from services.table.app.presence import Presence
 from services.table.app.replicas import Replicas
@@ -45,6 +46,7 @@ class Surroundings(Protocol):
     clock: Clock
     thinkers: Thinkers
     replicas: Replicas
+    players: Players
     deadlines: Deadlines
     heartbeat: Heartbeat
     background: Background
@@ -349,6 +351,8 @@ class RunningGame:
         if waiting is not None:
             waiting.done(commit.version, False)
         self.audience.publish(before, commit, step.table, key)
+        for news in news_of(self.game_id, before, commit, step.table):
+            self._around.players.tell(news)
         if step.table.over:
             self._end()
         else:

@@ -21,6 +21,7 @@ from services.table.app.folding import Replayed, history
 from services.table.app.following import FollowedGame, Following
 from services.table.app.host import Host
 from services.table.app.listing import Summary
+from services.table.app.own_games import news_of
 from services.table.app.ports import CommandName, GameLog, Loaded, PreparedGame, Store
 from services.table.app.requests import Done, Outcome, Request, Sign, TakeSeat
 from services.table.app.routing import Routing
@@ -131,6 +132,8 @@ class Tables:
         result, chain = await self._log.append_first(new.game_id, commit, step.table, command)
         if result is AppendResult.COMMITTED:
             self.host.add_new(new.game_id, Loaded(step.table, chain), epoch)
+            for news in news_of(new.game_id, None, commit, step.table):
+                self.host.players.tell(news)
             return commit.version
         if result is AppendResult.UNKNOWN:
             # It may be in the log though this call ends without knowing.
