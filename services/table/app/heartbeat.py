@@ -1,8 +1,7 @@
 """This replica's sign of life, and what follows from it: how sure it is of its games, and how far to trust its clocks.
 
 Others take the games of a replica that has not been seen for a while. So this one is sure of its games for just as long
-from when it sent a heartbeat that succeeded. It judges others only when its own heartbeats have succeeded for a whole
-such while: after a trouble that all had, everybody gets the time to be seen again.
+from when it sent a heartbeat that succeeded. (Who may take whose games, the database says, by its own clock.)
 """
 
 import asyncio
@@ -44,9 +43,8 @@ class Heartbeat:
         self._host_id = host_id
         self._owner = owner
         self._address = ""
-        # Clock time at which the last heartbeat that succeeded was sent, and since when they have come without a break.
+        # Clock time at which the last heartbeat that succeeded was sent.
         self.beat_at_us = 0
-        self._since_us = 0
         # Until then no game of this replica can have become another's.
         self.sure_until_us = 0
         # The last time at which our clocks could not be trusted: a decision that was open then gets all its time anew.
@@ -78,7 +76,6 @@ class Heartbeat:
             # any more: it is time to find out which are left.
             self.trouble()
             await self._owner.compare()
-            self._since_us = sent_at_us
         self.beat_at_us = sent_at_us
         self.sure_until_us = sent_at_us + _WINDOW_US
         if has_lapsed:
@@ -92,8 +89,3 @@ class Heartbeat:
     def is_sure(self) -> bool:
         """Whether no game of this replica can have become another's."""
         return self._clock.now_us() < self.sure_until_us
-
-    @property
-    def may_judge(self) -> bool:
-        """Whether others that are silent may be taken for dead."""
-        return self.is_sure and self._clock.now_us() - self._since_us >= _WINDOW_US

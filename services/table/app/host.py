@@ -174,7 +174,7 @@ class Host:
         return self.games.get(game_id)
 
     async def _claim_one(self, game_id: UUID, epoch: int) -> None:
-        claimed = await self.store.claim(self.id, game_id, epoch, judging=self.heartbeat.may_judge)
+        claimed = await self.store.claim(self.id, game_id, epoch)
         if claimed is not None:
             log.info("claimed a game", game=str(game_id), epoch=claimed)
             await self._taken(game_id, claimed)
@@ -211,7 +211,7 @@ class Host:
                     self._compare_at = loop.time() + COMPARE_SECONDS
                     await self.compare()
                 if self.heartbeat.is_sure:
-                    claimed = await self.store.claim_abandoned(self.id, judging=self.heartbeat.may_judge)
+                    claimed = await self.store.claim_abandoned(self.id)
                     for game_id, epoch in claimed:
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
                         self._take_soon(game_id, epoch)

@@ -12,10 +12,14 @@ from services.table.app.ports import Owner, PreparedGame
 from services.table.domain import HOST_SILENT_SECONDS, Kind, Mode
 
 CLAIM_BATCH: Final = 200
-_IS_ALIVE: Final = f"h.seen_at > levata_now() - interval '{HOST_SILENT_SECONDS} seconds'"
-# Of a row g, as seen by the host $1; others are judged only where $2 says so.
-_IS_ABANDONED: Final = f"""(g.host_id is null or $2 and g.host_id <> $1
-    and not exists (select from hosts h where h.host_id = g.host_id and {_IS_ALIVE}))"""
+_SILENCE: Final = f"interval '{HOST_SILENT_SECONDS} seconds'"
+# One time for a whole statement: it may stand still in its middle, as the server may.
+_NOW: Final = "t as materialized (select levata_now() as at)"
+# Of a row g, as seen by the host $1: released, or its host is silent while $1 itself has been seen for a whole while.
+_IS_ABANDONED: Final = f"""(g.host_id is null or g.host_id <> $1
+    and exists (select from hosts me, t where me.host_id = $1
+                and me.seen_at > t.at - {_SILENCE} and me.seen_since <= t.at - {_SILENCE})
+    and not exists (select from hosts h, t where h.host_id = g.host_id and h.seen_at > t.at - {_SILENCE}))"""
 
 
 class Store:
@@ -120,9 +124,12 @@ class Store:
     async def heartbeat(self, host_id: UUID, address: str) -> None:
         """This replica is alive, by the database's clock."""
         await self._execute(
-            """
-            insert into hosts (host_id, address, seen_at) values ($1, $2, levata_now())
-            on conflict (host_id) do update set seen_at = excluded.seen_at
+            f"""
+            insert into hosts as h (host_id, address, seen_at) values ($1, $2, levata_now())
+            on conflict (host_id) do update
+            set seen_at = excluded.seen_at,
+                seen_since = case when h.seen_at > excluded.seen_at - {_SILENCE} then h.seen_since
+                                  else excluded.seen_at end
             """,
             host_id,
             address,
@@ -132,7 +139,9 @@ class Store:
         """Whose a game is; None for a game that nobody was to host yet, or that is over."""
         row = await self._row(
             f"""
-            select host_id, epoch, exists (select from hosts h where h.host_id = g.host_id and {_IS_ALIVE}) as is_alive
+            select host_id, epoch, exists (
+                select from hosts h where h.host_id = g.host_id and h.seen_at > levata_now() - {_SILENCE}
+            ) as is_alive
             from game_hosts g where game_id = $1 and not over
             """,
             game_id,
@@ -144,26 +153,26 @@ class Store:
         rows = await self._rows("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
         return [(row["game_id"], row["epoch"]) for row in rows]
 
-    async def claim(self, host_id: UUID, game_id: UUID, epoch: int, *, judging: bool) -> int | None:
-        """Take over one game, if it is at this epoch and released; or, `judging` others, if its host is silent."""
+    async def claim(self, host_id: UUID, game_id: UUID, epoch: int) -> int | None:
+        """Take over one game, if it is at this epoch and abandoned: the new epoch, None if it was not to be had."""
         row = await self._row(
             f"""
+            with {_NOW}
             update game_hosts g set host_id = $1, epoch = epoch + 1
-            where game_id = $3 and epoch = $4 and not over and {_IS_ABANDONED}
+            where game_id = $2 and epoch = $3 and not over and {_IS_ABANDONED}
             returning epoch
             """,
             host_id,
-            judging,
             game_id,
             epoch,
         )
         return None if row is None else row["epoch"]
 
-    async def claim_abandoned(self, host_id: UUID, *, judging: bool) -> list[tuple[UUID, int]]:
-        """Take over games that were released or, `judging` others, whose hosts are silent, a batch at a time; the
-        row's lock lets only one claimer have each."""
+    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
+        """Take over abandoned games, a batch at a time; the row's lock lets only one claimer have each."""
         rows = await self._rows(
             f"""
+            with {_NOW}
             update game_hosts g set host_id = $1, epoch = g.epoch + 1
             from (
                 select game_id, epoch from game_hosts g
@@ -174,7 +183,6 @@ class Store:
             returning g.game_id, g.epoch
             """,
             host_id,
-            judging,
         )
         return [(row["game_id"], row["epoch"]) for row in rows]
 
