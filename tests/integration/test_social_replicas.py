@@ -32,6 +32,7 @@ from tools.embedded.nats import EmbeddedNats
 
 PATIENT = games_pb2.ClockOptions(bid_seconds=3600, card_seconds=3600)
 DELAY_SECONDS = 3
+LONG_DELAY_SECONDS = 300
 
 
 @pytest.fixture
@@ -119,3 +120,67 @@ async def test_a_delay_survives_a_change_of_host(
             assert commit.version == version
             assert commit.decided_at_ms == decided[version] // 1000
         late.cancel()
+
+
+async def closed(stream: Any) -> str:
+    """Why the server ended a stream."""
+    return str((await read_kind(stream, "closing")).reason)
+
+
+async def test_who_leaves_a_seat_loses_the_players_chat_and_the_present(
+    database: Database, keys: KeyFiles, nats: EmbeddedNats
+) -> None:
+    async with running_replicas(database, keys, nats) as (host, other):
+        game_id = await create_game(host, people=4, clock=PATIENT, spectator_delay_seconds=LONG_DELAY_SECONDS)
+        ann, bob = SEAT_ACCOUNTS[:2]
+        devices = [watch(host, ann, game_id), watch(other, ann, game_id)]
+        listener = watch(other, bob, game_id)
+        for stream in (*devices, listener):
+            await read_kind(stream, "snapshot")
+        await say(other, bob, game_id, "between us")
+        for stream in devices:
+            assert (await read_kind(stream, "chat")).text == "between us"
+        left = await host.table(ann).Leave(table_pb2.LeaveRequest(game_id=game_id, request_id=str(uuid4())))
+        assert [await closed(stream) for stream in devices] == ["SEAT_CHANGED"] * 2
+        for service in (host, other):
+            # What she knows already helps her to nothing more.
+            resumed = watch(service, ann, game_id, left.version)
+            future = Refusal("FUTURE_VERSION", grpc.StatusCode.OUT_OF_RANGE)
+            assert await refused(resumed) == future
+        spectator = watch(other, ann, game_id)
+        assert (await spectator.read()).heartbeat == table_pb2.Heartbeat(version=0)
+        await say(host, bob, game_id, "about her")
+        assert await say(host, ann, game_id, "to the spectators") == 1
+        # The first line that she is sent is her own.
+        assert (await read_kind(spectator, "chat")).text == "to the spectators"
+        # And that one the players are not.
+        await say(host, bob, game_id, "the end")
+        heard = [(await read_kind(listener, "chat")).text for _ in range(3)]
+        assert heard == ["between us", "about her", "the end"]
+        for stream in (spectator, listener):
+            stream.cancel()
+
+
+async def test_who_takes_a_seat_is_no_spectator_on_any_device(
+    database: Database, keys: KeyFiles, nats: EmbeddedNats
+) -> None:
+    async with running_replicas(database, keys, nats) as (host, other):
+        game_id = await create_game(host, people=4, clock=PATIENT, spectator_delay_seconds=LONG_DELAY_SECONDS)
+        ann, bob = SEAT_ACCOUNTS[:2]
+        player = watch(host, bob, game_id)
+        late = [watch(service, STRANGER, game_id) for service in (host, other)]
+        for stream in late:
+            assert (await stream.read()).heartbeat == table_pb2.Heartbeat(version=0)
+        assert (await read_kind(player, "watching")).spectators == 1
+        await host.table(ann).Leave(table_pb2.LeaveRequest(game_id=game_id, request_id=str(uuid4())))
+        request = table_pb2.TakeSeatRequest(game_id=game_id, seat=0, request_id=str(uuid4()))
+        taken = await other.table(STRANGER).TakeSeat(request)
+        assert [await closed(stream) for stream in late] == ["SEAT_CHANGED"] * 2
+        assert (await read_kind(player, "watching")).spectators == 0
+        own = watch(other, STRANGER, game_id)
+        snapshot = await read_kind(own, "snapshot")
+        assert snapshot.version == taken.version
+        assert snapshot.view.seat == 0
+        assert len(snapshot.view.hand) == snapshot.view.hand_counts[0] > 0
+        for stream in (own, player):
+            stream.cancel()

@@ -4,7 +4,6 @@ Every replica tells all others whom it has, when that changes and every few seco
 is forgotten. So nobody has to be asked, whoever hosts the game, and a replica that dies takes its spectators along.
 """
 
-from collections import deque
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
@@ -30,7 +29,7 @@ class Spectators:
         self._elsewhere: dict[str, _Elsewhere] = {}
         self.shown = dict.fromkeys(Side, 0)
         # What the spectators are to be told, and when.
-        self._later: deque[tuple[float, int]] = deque()
+        self._later: list[tuple[float, int]] = []
 
     @property
     def is_settled(self) -> bool:
@@ -64,7 +63,7 @@ class Spectators:
             changed[Side.PLAYERS] = count
             self._later.append((now + self._delay, count))
         while self._later and self._later[0][0] <= now:
-            changed[Side.SPECTATORS] = self._later.popleft()[1]
+            changed[Side.SPECTATORS] = self._later.pop(0)[1]
         if changed.get(Side.SPECTATORS) == self.shown[Side.SPECTATORS]:
             del changed[Side.SPECTATORS]
         self.shown |= changed
