@@ -3,7 +3,9 @@
 import itertools
 import json
 import signal
+import tempfile
 import time
+from pathlib import Path
 
 import uvloop
 
@@ -11,6 +13,7 @@ from bench.holding import SEATS, open_holding
 from bench.load import Opener, Tables, connections, load
 from bench.report import Ratio, less_is_better, more_is_better
 from bench.servers import Backend, Service, backend, edge
+from bench.signing_in import sign_ins_per_second
 from chassis.auth import Signer, Verifier
 
 GAMES = 50
@@ -19,6 +22,7 @@ ROUNDS = 3
 PLAY_FLOOR, ACT_FLOOR = 0.85, 0.75
 TOKEN_LIMIT_US = 30.0
 TOKENS, CALLS_PER_TOKEN = 2_000, 20
+SIGN_INS, SIGN_INS_AT_ONCE, SIGN_INS_LIMIT = 1_000, 64, 200.0
 WATCHES = 1_500
 RESET_LIMIT_SECONDS = 5.0
 
@@ -26,12 +30,13 @@ RESET_LIMIT_SECONDS = 5.0
 def measure(hold: float) -> list[Ratio]:
     """All figures of the edge; watches are held for `hold` seconds."""
     with backend() as running:
-        with running.table_service() as table, edge(table.address) as public:
+        with running.table_service() as table, edge("table", table.address) as public:
             moves = uvloop.run(_moves(public, table.address, running.signer))
         token = _token_check(running)
-        with running.table_service() as table, edge(table.address) as public:
+        with running.table_service() as table, edge("table", table.address) as public:
             held = uvloop.run(_held(public, table, running.signer, hold))
-    return [*moves, token, *held]
+        sign_ins = _sign_ins(running)
+    return [*moves, token, sign_ins, *held]
 
 
 async def _moves(public: str, direct: str, signer: Signer) -> list[Ratio]:
@@ -55,7 +60,7 @@ async def _moves(public: str, direct: str, signer: Signer) -> list[Ratio]:
 
 def _token_check(running: Backend) -> Ratio:
     """A process that sees a token for the first time checks its signature, and then remembers it."""
-    jwks = json.loads(running.jwks.read_text())
+    jwks = json.loads(running.keys.jwks.read_text())
     times = []
     for number in range(ROUNDS):
         tokens = [
@@ -70,6 +75,16 @@ def _token_check(running: Backend) -> Ratio:
         times.append((time.process_time() - began) / len(calls) * 1e6)
     how = f"{TOKENS:,} tokens of {CALLS_PER_TOKEN} calls each, {ROUNDS} times; peer: the limit"
     return less_is_better("token_check", times, [TOKEN_LIMIT_US] * ROUNDS, "us/call", 1.0, how)
+
+
+def _sign_ins(running: Backend) -> Ratio:
+    """Codes asked for, read from their mails and handed in, each for an address of its own, through the edge."""
+    with tempfile.TemporaryDirectory(prefix="levata-bench-mails-") as folder:
+        mails = Path(folder) / "mails"
+        with running.accounts_service(mails) as accounts, edge("accounts", accounts.address) as public:
+            speed = [uvloop.run(sign_ins_per_second(public, mails, SIGN_INS, SIGN_INS_AT_ONCE)) for _ in range(ROUNDS)]
+    how = f"{SIGN_INS} new addresses, {SIGN_INS_AT_ONCE} at once, mails into a folder, {ROUNDS} times; peer: the limit"
+    return more_is_better("sign_ins", speed, [SIGN_INS_LIMIT] * ROUNDS, "sign-ins/s", 1.0, how)
 
 
 async def _held(public: str, table: Service, signer: Signer, seconds: float) -> list[Ratio]:

@@ -4,16 +4,18 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from chassis.auth import Signer, make_keys
+from chassis.auth import KeyFiles, Signer, make_keys
 from chassis.settings import Address
+from services.accounts.mail import maildir
 from tools.edge.configuration import Edge, Limits
 from tools.embedded.envoy import EmbeddedEnvoy
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
@@ -44,7 +46,7 @@ class Backend:
 
     postgres: EmbeddedPostgres
     signer: Signer
-    jwks: Path
+    keys: KeyFiles
 
     def dsn(self, service: str) -> str:
         """The DSN of a service's own role."""
@@ -53,14 +55,35 @@ class Backend:
     @contextlib.contextmanager
     def table_service(self) -> Iterator[Service]:
         """A table service."""
+        with self._service("table") as table:
+            yield table
+
+    @contextlib.contextmanager
+    def accounts_service(self, mails: Path) -> Iterator[Service]:
+        """An accounts service without limits, which writes its mails into the Maildir `mails`."""
+        secret = self.keys.jwks.with_name("accounts-secret")
+        secret.write_text(secrets.token_hex(32))
+        own = {
+            "LEVATA_SIGNING_KEY_FILE": str(self.keys.signing_key),
+            "LEVATA_SECRET_FILE": str(secret),
+            "LEVATA_MAIL_URL": maildir.url_of(mails),
+            "LEVATA_CODES_PER_ADDRESS": "1000000",
+            "LEVATA_CODES_PER_PEER": "1000000",
+        }
+        with self._service("accounts", own) as accounts:
+            yield accounts
+
+    @contextlib.contextmanager
+    def _service(self, name: str, own: Mapping[str, str] | None = None) -> Iterator[Service]:
         environment = {
             **os.environ,
-            "LEVATA_POSTGRES_DSN": self.dsn("table"),
-            "LEVATA_JWKS_FILE": str(self.jwks),
+            "LEVATA_POSTGRES_DSN": self.dsn(name),
+            "LEVATA_JWKS_FILE": str(self.keys.jwks),
             "LEVATA_LISTEN": "127.0.0.1:0",
             "LEVATA_LIMITS": ROOMY_LIMITS,
+            **(own or {}),
         }
-        with _process([sys.executable, "-m", "services.table"], environment) as process:
+        with _process([sys.executable, "-m", f"services.{name}"], environment) as process:
             address = _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")
             yield Service(address, process)
 
@@ -74,7 +97,7 @@ def backend() -> Iterator[Backend]:
         try:
             _create_database(postgres)
             keys = make_keys(Path(folder))
-            yield Backend(postgres, Signer.from_file(keys.signing_key), keys.jwks)
+            yield Backend(postgres, Signer.from_file(keys.signing_key), keys)
         finally:
             postgres.stop()
 
@@ -87,12 +110,12 @@ def bare_server() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def edge(table: str) -> Iterator[str]:
-    """The edge in front of a table service; yields its address."""
+def edge(service: str, replica: str) -> Iterator[str]:
+    """The edge in front of a service's replica; yields its address."""
     address = Address("127.0.0.1", free_port())
-    host, _, port = table.rpartition(":")
+    host, _, port = replica.rpartition(":")
     with tempfile.TemporaryDirectory(prefix="levata-bench-edge-") as folder:
-        configuration = Edge(address, {"table": [Address(host, int(port))]}, limits=ROOMY_EDGE)
+        configuration = Edge(address, {service: [Address(host, int(port))]}, limits=ROOMY_EDGE)
         envoy = EmbeddedEnvoy(Path(folder), configuration)
         envoy.start()
         try:

@@ -2,6 +2,8 @@
 
 import asyncio
 import http.client
+import json
+import shutil
 import signal
 import struct
 import uuid
@@ -23,6 +25,7 @@ from chassis.api import internal_services, public_services
 from chassis.auth import KeyFiles, Signer
 from chassis.rpc import channel, stub
 from chassis.settings import Address
+from tests.e2e.running import wait_for
 from tools.client import Client, patiently, sign_in_guest
 from tools.edge.certificate import self_made
 from tools.edge.configuration import Edge
@@ -42,13 +45,20 @@ def replicas(module_start_service: Callable[..., ServiceProcess]) -> dict[str, l
 
 
 @pytest.fixture(scope="module")
+def key_set(keys: KeyFiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A public key set that this module may change."""
+    return Path(shutil.copy(keys.jwks, tmp_path_factory.mktemp("keys")))
+
+
+@pytest.fixture(scope="module")
 def edge(
-    replicas: dict[str, list[ServiceProcess]], tmp_path_factory: pytest.TempPathFactory
+    replicas: dict[str, list[ServiceProcess]], key_set: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedEnvoy]:
     """An edge that thinks that there is one more replica of accounts."""
     addresses = {name: [process.address for process in processes] for name, processes in replicas.items()}
     addresses["accounts"].append(Address("127.0.0.1", free_port()))
-    envoy = EmbeddedEnvoy(tmp_path_factory.mktemp("with a space"), Edge(Address("127.0.0.1", free_port()), addresses))
+    edge = Edge(Address("127.0.0.1", free_port()), addresses, key_set=key_set)
+    envoy = EmbeddedEnvoy(tmp_path_factory.mktemp("with a space"), edge)
     envoy.start()
     yield envoy
     envoy.stop()
@@ -217,6 +227,23 @@ def test_a_browser_calls_with_grpc_web_from_any_page(edge: EmbeddedEnvoy) -> Non
     assert accounts_pb2.CreateGuestResponse.FromString(answer[5 : 5 + length]).account.guest
     # The trailers come as a second frame.
     assert b"grpc-status:0" in answer[5 + length :]
+
+
+def test_the_key_set_is_shown_as_it_is_at_the_time(edge: EmbeddedEnvoy, key_set: Path) -> None:
+    for _ in range(2):
+        wait_for(lambda: key_set_shown(edge) == key_set.read_text(), lambda: key_set_shown(edge))
+        # As a rotation does it: another file in its place.
+        fresh = key_set.with_name("fresh")
+        fresh.write_text(json.dumps({"keys": json.loads(key_set.read_text())["keys"] * 2}))
+        fresh.replace(key_set)
+
+
+def key_set_shown(edge: EmbeddedEnvoy) -> str:
+    """What anybody is answered who asks for it."""
+    status, headers, answer = http_call(edge.address, "GET", "/.well-known/jwks.json", {})
+    assert (status, headers["content-type"]) == (200, "application/json")
+    assert headers["access-control-allow-origin"] == "*"
+    return answer.decode()
 
 
 def test_a_taken_port_is_said(edge: EmbeddedEnvoy, tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ def main(
         Path | None, typer.Option(metavar="FILE", help="The certificate chain (PEM); without one, plain HTTP.")
     ] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key (PEM).")] = None,
+    key_set: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Public keys (jwks.json) to show to everybody.")
+    ] = None,
     origin: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="A page's origin that may call; default: all.")
     ] = None,
@@ -41,6 +44,7 @@ def main(
         address=_address(listen),
         replicas=_replicas(replicas),
         certificate=None if certificate is None or key is None else Certificate(certificate, key),
+        key_set=key_set,
         origins=origin or (),
         trusted_hops=trusted_hops,
         limits=Limits(connections=connections),

@@ -52,6 +52,8 @@ class Edge:
     access_log: Path = Path("/dev/stdout")
     # Without one, the port speaks plain HTTP.
     certificate: Certificate | None = None
+    # The public keys that tokens are checked with, shown to everybody.
+    key_set: Path | None = None
     # Pages that may call from a browser; without any, all may: tokens travel in a header that no other page knows.
     origins: Sequence[str] = ()
     # Proxies of our own between the world and the edge.
@@ -70,7 +72,7 @@ class Edge:
             "streams_per_connection": limits.streams_per_connection,
             "access_log": str(self.access_log),
             "origins": [{"exact": origin} for origin in self.origins] or [{"safe_regex": {"regex": ".*"}}],
-            "routes": routes(),
+            "routes": routes(self.key_set),
             "rate_limited": _rate_limited(),
             "caller_bucket": _bucket(limits.calls_per_second, limits.calls_burst),
             "address_bucket": _bucket(limits.address_calls_per_second, limits.address_calls_burst),

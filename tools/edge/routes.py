@@ -5,6 +5,7 @@ call may be repeated (`idempotency_level`), and whether it may last (a stream).
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -22,6 +23,10 @@ FRONT = "accounts"
 HEALTH = "/grpc.health.v1.Health"
 REFLECTIONS = ("/grpc.reflection.v1.ServerReflection", "/grpc.reflection.v1alpha.ServerReflection")
 
+# Public keys, for whoever wants to check our tokens; for how long they may be kept before they are asked for again.
+KEY_SET = "/.well-known/jwks.json"
+KEY_SET_SECONDS = 60
+
 # A replica that could not be reached has not seen the call: any call may then go to another one.
 _UNREACHED = "connect-failure"
 # Also when a replica was lost in the middle of the call, or says that it cannot answer now.
@@ -34,9 +39,12 @@ _PREVIOUS_HOSTS = {
 }
 
 
-def routes() -> list[dict[str, Any]]:
-    """All routes, as Envoy's configuration has them; what has none is answered UNIMPLEMENTED."""
-    return [*_methods(), *_front()]
+def routes(key_set: Path | None) -> list[dict[str, Any]]:
+    """All routes, as Envoy's configuration has them; what has none is answered UNIMPLEMENTED.
+
+    With a `key_set`, a file that others check our tokens with, one more that shows it as it is at the time.
+    """
+    return [*_methods(), *_front(), *([] if key_set is None else [_key_set(key_set)])]
 
 
 def _methods() -> Iterator[dict[str, Any]]:
@@ -66,6 +74,27 @@ def _retries(method: MethodDescriptor) -> dict[str, Any]:
         "num_retries": 2,
         "retry_host_predicate": [_PREVIOUS_HOSTS],
         "host_selection_retry_max_attempts": 3,
+    }
+
+
+def _key_set(file: Path) -> dict[str, Any]:
+    headers = {
+        "content-type": "application/json",
+        "cache-control": f"public, max-age={KEY_SET_SECONDS}",
+        # What Envoy answers itself passes its filter for pages of other origins by.
+        "access-control-allow-origin": "*",
+    }
+    return {
+        "match": {"path": KEY_SET, "headers": [{"name": ":method", "string_match": {"exact": "GET"}}]},
+        "direct_response": {
+            "status": 200,
+            # Read again whenever another file is moved in its place.
+            "body": {"filename": str(file), "watched_directory": {"path": str(file.parent)}},
+        },
+        "response_headers_to_add": [
+            {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+            for key, value in headers.items()
+        ],
     }
 
 

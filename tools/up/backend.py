@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-from chassis.auth import make_keys
+from chassis.auth import key_files, make_keys
 from chassis.files import LOOK_SECONDS
 from chassis.schema import MigrationRefused
 from chassis.settings import Address
@@ -92,7 +92,8 @@ class Backend:
         await self._bring_up(services)
         replicas = {name: [part.address for part in services if part.service == name] for name in KINDS}
         certificate = self_made(self._folder.tls) if self._options.tls else None
-        edge = Edge(self._options.public, replicas, certificate=certificate)
+        key_set = key_files(self._folder.keys).jwks
+        edge = Edge(self._options.public, replicas, certificate=certificate, key_set=key_set)
         await self._bring_up([EmbeddedEnvoy(self._folder.envoy, edge)])
         addresses = {name: [str(address) for address in of_service] for name, of_service in replicas.items()}
         trusted = "" if certificate is None else str(certificate.chain)
