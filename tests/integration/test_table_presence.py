@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
@@ -16,9 +14,9 @@ from rules.moves import bid
 from services.table.app import presence
 from services.table.domain import ClockResumed, Decider, Moved, SeatChanged
 from services.table.rpc.messages import move_message
+from tests.attendance import GRACE_SECONDS, PATIENT, SIGN_SECONDS, changes_of, here, staying, until
 from tests.conftest import Database
 from tests.table_client import (
-    CALL_SECONDS,
     SEAT_ACCOUNTS,
     STRANGER,
     GameLog,
@@ -31,10 +29,6 @@ from tests.table_client import (
     refused,
     running,
 )
-
-PATIENT = games_pb2.ClockOptions(bid_seconds=3600, card_seconds=3600)
-GRACE_SECONDS = 1.0
-SIGN_SECONDS = 0.2
 
 
 @pytest.fixture(autouse=True)
@@ -54,51 +48,6 @@ async def reader(module_database: Database) -> AsyncIterator[LogReader]:
     """The service's log."""
     async with log_reader(module_database) as opened:
         yield opened
-
-
-async def until(log: GameLog, reached: Callable[[], bool]) -> None:
-    """Read on until the log is so far."""
-    async with asyncio.timeout(CALL_SECONDS):
-        while True:
-            await log.refresh()
-            if reached():
-                return
-            await asyncio.sleep(0.02)
-
-
-def here(service: Service, account: str, game_id: str) -> Any:
-    """The sign of life beside a Watch."""
-    return service.table(account).Here(table_pb2.HereRequest(game_id=game_id))
-
-
-@asynccontextmanager
-async def staying(service: Service, game_id: str, *accounts: str) -> AsyncIterator[None]:
-    """These accounts say all the while that they are there."""
-
-    async def stay(account: str) -> None:
-        while True:
-            await here(service, account, game_id)
-            await asyncio.sleep(SIGN_SECONDS)
-
-    tasks = [asyncio.create_task(stay(account)) for account in accounts]
-    try:
-        yield
-        for task in tasks:
-            if task.done():
-                task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def changes_of(log: GameLog, seat: int) -> list[bool]:
-    """Whether the seat was away, at each change."""
-    return [
-        event.away
-        for version in range(1, log.version + 1)
-        for event in log.commit(version).events
-        if isinstance(event, SeatChanged) and event.seat == seat
-    ]
 
 
 def deciders_of(log: GameLog, seat: int, since: int = 1) -> list[Decider]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 from uuid import UUID, uuid4
 
 import grpc
@@ -15,6 +14,7 @@ from chassis.log import LogReader
 from rules.cards import members
 from services.table.domain import Decider, Moved, Occupant, SeatChanged
 from services.table.rpc.messages import move_message
+from tests.attendance import PATIENT, assert_parted, leave, rest_of, snapshot, take, watch_request
 from tests.conftest import Database
 from tests.table_client import (
     CALL_SECONDS,
@@ -30,11 +30,11 @@ from tests.table_client import (
     log_reader,
     person,
     prepare_game,
+    refusal_of,
     refused,
     running,
 )
 
-PATIENT = games_pb2.ClockOptions(bid_seconds=3600, card_seconds=3600)
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 NOT_YOUR_SEAT = Refusal("NOT_YOUR_SEAT", grpc.StatusCode.PERMISSION_DENIED)
 TAKERS = 50
@@ -54,54 +54,12 @@ async def reader(module_database: Database) -> AsyncIterator[LogReader]:
         yield opened
 
 
-def leave(game_id: str, request_id: str = "") -> table_pb2.LeaveRequest:
-    """Give the own seat up."""
-    return table_pb2.LeaveRequest(game_id=game_id, request_id=request_id or str(uuid4()))
-
-
-def take(game_id: str, seat: int, request_id: str = "") -> table_pb2.TakeSeatRequest:
-    """Take a seat."""
-    return table_pb2.TakeSeatRequest(game_id=game_id, seat=seat, request_id=request_id or str(uuid4()))
-
-
-def watch_request(game_id: str, after_version: int = 0) -> table_pb2.WatchRequest:
-    """From a version on."""
-    return table_pb2.WatchRequest(game_id=game_id, after_version=after_version)
-
-
 async def quick_play(service: Service) -> str:
     """A running quick-play game of whist with six people."""
     game_id = await prepare_game(service, seats=6, variant="quick", mode=table_pb2.MODE_QUICK_PLAY)
     seats = [person(account) for account in SEAT_ACCOUNTS]
     await service.games.Create(games_pb2.CreateRequest(game_id=game_id, seats=seats, clock=PATIENT))
     return game_id
-
-
-async def snapshot(service: Service, account: str, game_id: str) -> table_pb2.Snapshot:
-    """The game as this account is shown it now."""
-    stream = service.table(account).Watch(watch_request(game_id))
-    message = await asyncio.wait_for(stream.read(), CALL_SECONDS)
-    stream.cancel()
-    shown: table_pb2.Snapshot = message.snapshot
-    return shown
-
-
-async def rest_of(stream: Any) -> list[table_pb2.WatchResponse]:
-    """What is left of a stream that ends, without heartbeats."""
-    messages = []
-    async with asyncio.timeout(CALL_SECONDS):
-        while (message := await stream.read()) is not grpc.aio.EOF:
-            if message.WhichOneof("kind") != "heartbeat":
-                messages.append(message)
-    return messages
-
-
-def assert_parted(messages: list[table_pb2.WatchResponse], seat: int, now: play_pb2.SeatInfo) -> None:
-    """The stream ended with the change of the seat, as everybody sees it, and with where to go on."""
-    change, closing = messages[-2:]
-    assert [event.seat_changed for event in change.commit.events] == [table_pb2.SeatChanged(seat=seat, info=now)]
-    assert not change.commit.decision.legal_moves
-    assert closing.closing == table_pb2.Closing(reason="SEAT_CHANGED", resume_after_version=0)
 
 
 def facts_of(database: Database, game_id: str) -> list[facts_pb2.SeatChangedFact]:
@@ -253,8 +211,8 @@ async def test_of_fifty_takers_one_gets_the_seat(service: Service, reader: LogRe
     async def try_to_take(account: str) -> int | Refusal:
         try:
             return int((await service.table(account).TakeSeat(take(game_id, seat))).version)
-        except grpc.aio.AioRpcError:
-            return await refused(service.table(account).TakeSeat(take(game_id, seat)))
+        except grpc.aio.AioRpcError as error:
+            return refusal_of(error)
 
     answers = await asyncio.gather(*(try_to_take(account) for account in takers))
     versions = {account: answer for account, answer in zip(takers, answers, strict=True) if isinstance(answer, int)}
