@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
+from urllib.parse import urlsplit, urlunsplit
 
 from chassis.settings import Address
 from tools.embedded.process import free_port
@@ -45,10 +46,11 @@ class Link:
         while self._connections:
             await asyncio.sleep(0)
 
-    @property
-    def connections(self) -> int:
-        """How many connections there are now."""
-        return len(self._connections)
+    def url(self, direct: str) -> str:
+        """The target's URL, with the way over this link."""
+        parts = urlsplit(direct)
+        user, _, _ = parts.netloc.rpartition("@")
+        return urlunsplit(parts._replace(netloc=f"{user}@{self.address}"))
 
     # What can go wrong
 

@@ -12,7 +12,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
-from urllib.parse import urlsplit, urlunsplit
 
 from nats.js.errors import Error as JetStreamError
 
@@ -111,8 +110,8 @@ class World:
             to_postgres = await self._link(f"{name}>postgres", Address("127.0.0.1", self.postgres.port))
             to_nats = await self._link(f"{name}>nats", Address("127.0.0.1", self.nats.port))
             surroundings = Surroundings(
-                postgres_dsn=_through(to_postgres, self.postgres.dsn(SCHEMAS[kind.name].role)),
-                nats_url=_through(to_nats, self.nats.url(kind.name)),
+                postgres_dsn=to_postgres.url(self.postgres.dsn(SCHEMAS[kind.name].role)),
+                nats_url=to_nats.url(self.nats.url(kind.name)),
                 jwks_file=self._jwks_file,
                 service_token_file=self._tokens.file(kind.name),
                 peers=peers,
@@ -227,13 +226,6 @@ def _names(kind: str, count: int) -> list[str]:
 
 def _kind_of(name: str) -> str:
     return name.partition("-")[0]
-
-
-def _through(link: Link, url: str) -> str:
-    """A server's URL, reached over a link."""
-    parts = urlsplit(url)
-    user, _, _ = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user}@{link.address}"))
 
 
 def _family(pid: int) -> list[int]:

@@ -2,9 +2,13 @@
 
 Others take the games of a replica that has not been seen for a while. So this one is sure of its games for just as long
 from when it sent a heartbeat that succeeded. (Who may take whose games, the database says, by its own clock.)
+
+Players are heard only where the log can be written and the other replicas can be reached: both are tried every second,
+and what took too long may have taken that time from a player.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -12,6 +16,7 @@ import structlog
 
 from chassis.clock import Clock
 from services.table.app.ports import Store
+from services.table.app.replicas import Replicas
 from services.table.domain import HOST_SILENT_SECONDS
 
 log = structlog.get_logger(__name__)
@@ -19,6 +24,8 @@ log = structlog.get_logger(__name__)
 BEAT_SECONDS: Final = 1.0
 # A heartbeat that takes longer has failed.
 BEAT_TIMEOUT_SECONDS: Final = 2.0
+# What was late by so much cannot tell whether a player's move arrived in time: our loop, the database, the others.
+LATE_SECONDS: Final = 0.5
 _WINDOW_US: Final = HOST_SILENT_SECONDS * 1_000_000
 
 
@@ -37,8 +44,9 @@ class Owner(Protocol):
 class Heartbeat:
     """One row that says: this replica is alive."""
 
-    def __init__(self, store: Store, clock: Clock, host_id: UUID, owner: Owner) -> None:
+    def __init__(self, store: Store, clock: Clock, replicas: Replicas, host_id: UUID, owner: Owner) -> None:
         self._store = store
+        self._replicas = replicas
         self._clock = clock
         self._host_id = host_id
         self._owner = owner
@@ -56,15 +64,25 @@ class Heartbeat:
         await self.beat()
 
     async def run(self) -> None:
-        """Be seen every second."""
+        """Be seen every second, and find out whether the others can be reached."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
-            try:
-                async with asyncio.timeout(BEAT_TIMEOUT_SECONDS):
-                    await self.beat()
-            except Exception as error:
+            await asyncio.gather(
+                self._try("database", self.beat(), BEAT_TIMEOUT_SECONDS),
+                self._try("other replicas", self._replicas.reach(), LATE_SECONDS),
+            )
+
+    async def _try(self, part: str, work: Awaitable[None], seconds: float) -> None:
+        sent_at_us = self._clock.now_us()
+        try:
+            async with asyncio.timeout(seconds):
+                await work
+        except Exception as error:
+            self.trouble()
+            log.warning("heartbeat failed", part=part, error=repr(error))
+        else:
+            if self._clock.now_us() - sent_at_us > LATE_SECONDS * 1_000_000:
                 self.trouble()
-                log.warning("heartbeat failed", error=repr(error))
 
     async def beat(self) -> None:
         """Be seen now."""

@@ -18,7 +18,7 @@ from services.table.app.audience import Audiences
 from services.table.app.deadlines import Deadlines
 from services.table.app.folding import load
 from services.table.app.following import Following
-from services.table.app.heartbeat import BEAT_SECONDS, Heartbeat
+from services.table.app.heartbeat import BEAT_SECONDS, LATE_SECONDS, Heartbeat
 from services.table.app.own_games import Players
 from services.table.app.ports import GameLog, Loaded, Owner, Store
 from services.table.app.replicas import Replicas
@@ -28,8 +28,6 @@ from services.table.app.thinking import Thinkers
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS: Final = 0.25
-# A loop that was late by so much cannot tell whether a player's move arrived in time.
-LATE_SECONDS: Final = 0.5
 LOADS_AT_ONCE: Final = 8
 # How often our games are compared with the rows in any case: a claim whose answer was lost leaves no other trace.
 COMPARE_SECONDS: Final = 10.0
@@ -58,7 +56,7 @@ class Host:
         self.clock = clock
         self.replicas = replicas
         self.players = players
-        self.heartbeat = Heartbeat(store, clock, self.id, self)
+        self.heartbeat = Heartbeat(store, clock, replicas, self.id, self)
         self.deadlines = Deadlines()
         self.thinkers = Thinkers()
         self.background = Background()
@@ -256,9 +254,6 @@ class Host:
             if loop.time() - due > LATE_SECONDS:
                 self.heartbeat.trouble()
                 due = loop.time()
-            if not self.replicas.connected:
-                # Players at other replicas cannot be heard.
-                self.heartbeat.trouble()
             # Not before a heartbeat has succeeded since the deadline: until then we may not be the host any more.
             for game_id, entry_us in list(self.deadlines.due(self.heartbeat.beat_at_us)):
                 game = self.games.get(game_id)

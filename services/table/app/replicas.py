@@ -49,9 +49,8 @@ Unfollow: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 class Replicas(Protocol):
     """The way to the other replicas."""
 
-    @property
-    def connected(self) -> bool:
-        """Whether something that is sent now would go out."""
+    async def reach(self) -> None:
+        """Answers when something that was sent now has gone through; for as long as the caller waits for that."""
         ...
 
     @property
@@ -76,8 +75,10 @@ class Replicas(Protocol):
 class NoReplicas:
     """Without NATS this replica is on its own: others may host games, but nothing is heard of them."""
 
-    connected = True
     reconnects = 0
+
+    async def reach(self) -> None:
+        """There is nobody whose word could be late."""
 
     def announce_commit(self, game_id: UUID, version: int, payload: bytes, key: UUID | None) -> None:
         """Nobody hears."""

@@ -65,6 +65,8 @@ class NatsReplicas:
         self._to_send: set[UUID] = set()
         self._asks = 0
         self._inbox = f"{client.new_inbox()}"
+        # A letter to ourselves has come back.
+        self._reached = asyncio.Event()
         self._serve: Serve | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -84,10 +86,12 @@ class NatsReplicas:
             self._give_up(host_id)
         await self._outbox.stop()
 
-    @property
-    def connected(self) -> bool:
-        """Whether something that is sent now would go out."""
-        return self._client.is_connected
+    async def reach(self) -> None:
+        """A letter to ourselves has come back."""
+        self._reached.clear()
+        letter = replicas_pb2.Mail(sender=self._host_id.bytes)
+        self._outbox.send(_host_subject(self._host_id), letter.SerializeToString())
+        await self._reached.wait()
 
     @property
     def reconnects(self) -> int:
@@ -129,7 +133,7 @@ class NatsReplicas:
 
         try:
             self._outbox.send(_live_subject(game_id), replicas_pb2.Live(probe=mark).SerializeToString())
-            async with asyncio.timeout(PROBE_SECONDS if self.connected else 0):
+            async with asyncio.timeout(PROBE_SECONDS if self._client.is_connected else 0):
                 await heard.wait()
         except TimeoutError:
             # The way to the others is lost: the log tells what is not heard.
@@ -144,7 +148,7 @@ class NatsReplicas:
     def ask(self, host_id: UUID, asked: Asked, answered: Answered) -> None:
         """Ask a game's host."""
         peer = self._peers.setdefault(host_id, _Peer())
-        if not self.connected or len(peer.pending) >= ASKS_MAX:
+        if not self._client.is_connected or len(peer.pending) >= ASKS_MAX:
             answered(None)
             return
         self._asks += 1
@@ -181,6 +185,8 @@ class NatsReplicas:
             log.warning("a replica's message cannot be decoded")
             return
         sender = UUID(bytes=mail.sender)
+        if sender == self._host_id:
+            self._reached.set()
         for reply in mail.replies:
             self._take_reply(sender, reply)
         for ask in mail.asks:
