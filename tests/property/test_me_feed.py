@@ -140,6 +140,16 @@ def test_an_update_that_comes_late_brings_nothing_back() -> None:
     assert client.read().games == []
 
 
+def test_an_update_that_comes_late_while_the_service_is_asked_brings_nothing_back() -> None:
+    feed, client = feed_with_client()
+    ask(feed, "accounts", account(1, "Zoë"))
+    feed.hear(game("a", 6, None))
+    feed.begin("table")
+    feed.hear(game("a", 3, 1))
+    feed.take("table", [], 2.0)
+    assert client.read().games == []
+
+
 def test_what_is_gone_is_not_remembered_without_bound() -> None:
     feed, client = feed_with_client()
     ask(feed, "accounts", account(1, "Zoë"))

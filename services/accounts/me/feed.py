@@ -95,9 +95,9 @@ class Feed:
         if topic is None:
             # Of a kind that a newer service knows.
             return
-        if topic.source in self._heard:
-            _keep_newer(self._heard[topic.source], key, thing)
         if _keep_newer(self._things, key, thing):
+            if topic.source in self._heard:
+                self._heard[topic.source][key] = thing
             self._show()
 
     def begin(self, source: str) -> None:
