@@ -309,6 +309,19 @@ async def test_a_slow_server_is_left_in_time(module_database: Database, keys: Ke
     assert inbox.asked == 2
 
 
+async def test_a_server_that_never_says_a_word_is_left_in_time(
+    module_database: Database, keys: KeyFiles, rows: Rows
+) -> None:
+    silent = await asyncio.start_server(lambda reader, writer: None, "localhost", 0)
+    port = silent.sockets[0].getsockname()[1]
+    await rows.put()
+    with capture_logs() as logs:
+        async with sending(module_database, keys, f"smtp://localhost:{port}", timeout_seconds=0.3):
+            await until(lambda: says_so(logs, "mails cannot be sent now"))
+    silent.close()
+    assert not (await rows.one())["given_up"]
+
+
 async def test_a_connection_cut_in_the_middle_of_a_mail_costs_nothing(
     module_database: Database, keys: KeyFiles, rows: Rows
 ) -> None:

@@ -55,7 +55,7 @@ async def own_games(store: Store, log: GameLog, account: UUID) -> list[News]:
     found = []
     for game_id in game_ids:
         version = telling[game_id][-1].version
-        game = _in_summary(summary(game_id, version, telling[game_id]), str(account))
+        game = in_summary(summary(game_id, version, telling[game_id]), str(account))
         if game is not None:
             found.append(News(str(account), game_id, version, game))
     return found
@@ -78,7 +78,8 @@ def news_of(game_id: UUID, before: Table | None, commit: Commit, after: Table) -
         yield News(account, game_id, commit.version, _at_table(after, account))
 
 
-def _in_summary(line: Summary, account: str) -> OwnGame | None:
+def in_summary(line: Summary, account: str) -> OwnGame | None:
+    """What an account is told of a game by its line in a list."""
     if line.finished is not None:
         return None
     for seat, seating in enumerate(line.seats):
