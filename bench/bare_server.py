@@ -1,7 +1,8 @@
 """The floor of `bench table`: a bare grpc.aio server that passes each move on to all streams of its game.
 
 No rules, no log, no tokens, no checks, no messages: the bytes that come in go out. A game is named by the first
-sixteen bytes of what a client sends.
+sixteen bytes of what a client sends. A stream of `Idle` gets the same few bytes every three seconds, as a watcher does
+while nothing happens.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ import grpc
 import uvloop
 
 GAME_BYTES = 16
+HEARTBEAT_SECONDS = 3.0
+HEARTBEAT = bytes(4)
 
 
 def identity(raw: bytes) -> bytes:
@@ -23,6 +26,13 @@ def identity(raw: bytes) -> bytes:
 async def serve() -> None:
     """Listen on a free port, print it, run until killed."""
     games: defaultdict[bytes, list[asyncio.Queue[bytes]]] = defaultdict(list)
+    idle: list[asyncio.Queue[bytes]] = []
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            for queue in idle:
+                queue.put_nowait(HEARTBEAT)
 
     def pass_on(move: bytes) -> None:
         for queue in games[move[:GAME_BYTES]]:
@@ -35,6 +45,13 @@ async def serve() -> None:
     async def watch(first: bytes, context: Any) -> None:
         queue: asyncio.Queue[bytes] = asyncio.Queue()
         games[first[:GAME_BYTES]].append(queue)
+        await context.write(first)
+        while True:
+            await context.write(await queue.get())
+
+    async def watch_idly(first: bytes, context: Any) -> None:
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        idle.append(queue)
         await context.write(first)
         while True:
             await context.write(await queue.get())
@@ -59,15 +76,18 @@ async def serve() -> None:
     handlers = {
         "Act": grpc.unary_unary_rpc_method_handler(act, identity, identity),
         "Watch": grpc.unary_stream_rpc_method_handler(watch, identity, identity),
+        "Idle": grpc.unary_stream_rpc_method_handler(watch_idly, identity, identity),
         "Play": grpc.stream_stream_rpc_method_handler(play, identity, identity),
     }
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare.Table", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
+    beating = asyncio.create_task(beat())
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     await server.wait_for_termination()
+    beating.cancel()
 
 
 if __name__ == "__main__":

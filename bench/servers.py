@@ -18,6 +18,7 @@ from chassis.settings import Address
 from services.accounts.mail import maildir
 from tools.edge.configuration import Edge, Limits
 from tools.embedded.envoy import EmbeddedEnvoy
+from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
@@ -42,9 +43,10 @@ class Service(NamedTuple):
 
 @dataclass(frozen=True)
 class Backend:
-    """A migrated database, and keys to sign tokens with."""
+    """A migrated database, NATS, and keys to sign tokens with."""
 
     postgres: EmbeddedPostgres
+    nats: EmbeddedNats
     signer: Signer
     keys: KeyFiles
 
@@ -53,9 +55,10 @@ class Backend:
         return self.postgres.dsn(SCHEMAS[service].role, DATABASE)
 
     @contextlib.contextmanager
-    def table_service(self) -> Iterator[Service]:
-        """A table service."""
-        with self._service("table") as table:
+    def table_service(self, metrics: Address | None = None) -> Iterator[Service]:
+        """A replica of the table service; two at once share the games."""
+        own = {} if metrics is None else {"LEVATA_METRICS_LISTEN": str(metrics)}
+        with self._service("table", own) as table:
             yield table
 
     @contextlib.contextmanager
@@ -74,14 +77,15 @@ class Backend:
             yield accounts
 
     @contextlib.contextmanager
-    def _service(self, name: str, own: Mapping[str, str] | None = None) -> Iterator[Service]:
+    def _service(self, name: str, own: Mapping[str, str]) -> Iterator[Service]:
         environment = {
             **os.environ,
             "LEVATA_POSTGRES_DSN": self.dsn(name),
+            "LEVATA_NATS_URL": self.nats.url(name),
             "LEVATA_JWKS_FILE": str(self.keys.jwks),
             "LEVATA_LISTEN": "127.0.0.1:0",
             "LEVATA_LIMITS": ROOMY_LIMITS,
-            **(own or {}),
+            **own,
         }
         with _process([sys.executable, "-m", f"services.{name}"], environment) as process:
             address = _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")
@@ -90,23 +94,26 @@ class Backend:
 
 @contextlib.contextmanager
 def backend() -> Iterator[Backend]:
-    """Start Postgres on fresh data; everything is gone at the end."""
+    """Start Postgres and NATS on fresh data; everything is gone at the end."""
     with tempfile.TemporaryDirectory(prefix="levata-bench-") as folder:
         postgres = EmbeddedPostgres(Path(folder) / "postgres")
+        nats = EmbeddedNats(Path(folder) / "nats")
         postgres.start()
         try:
+            nats.start()
             _create_database(postgres)
             keys = make_keys(Path(folder))
-            yield Backend(postgres, Signer.from_file(keys.signing_key), keys)
+            yield Backend(postgres, nats, Signer.from_file(keys.signing_key), keys)
         finally:
+            nats.stop()
             postgres.stop()
 
 
 @contextlib.contextmanager
-def bare_server() -> Iterator[str]:
-    """The floor of the table service; yields its address."""
+def bare_server() -> Iterator[Service]:
+    """The floor of the table service."""
     with _process([sys.executable, "-m", "bench.bare_server"], dict(os.environ)) as process:
-        yield "127.0.0.1:" + _wait_for(process, r"^(\d+)$")
+        yield Service("127.0.0.1:" + _wait_for(process, r"^(\d+)$"), process)
 
 
 @contextlib.contextmanager

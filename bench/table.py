@@ -1,4 +1,4 @@
-"""`./levata bench table`: durable moves against a bare fan-out server, group commit, folding, memory."""
+"""`./levata bench table`: all that is measured of the table service, in parts."""
 
 import asyncio
 import gc
@@ -6,18 +6,16 @@ import os
 import random
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import uvloop
 
-from bench.load import BareGame, Opener, Tables, connections, load
+from bench import moves, sizes, takeover
 from bench.report import Ratio, less_is_better, more_is_better
-from bench.servers import Backend, backend, bare_server
-from chassis.auth import Signer
+from bench.servers import Backend, backend
 from chassis.log import Append, AppendResult, GroupWriter, chain_start, next_chain
 from rules import game as g
 from rules import registry
@@ -32,58 +30,22 @@ from services.table.domain import Clock, Decider, Mode, Occupant, Secret
 from services.table.rpc import messages
 from services.table.store.codec import decode, encode
 
-GAMES = 50
-SECONDS = 4.0
 ROUNDS = 3
-PLAY_FLOOR, ACT_FLOOR, LATENCY_FLOOR = 0.5, 0.65, 0.25
 COMMIT_GAMES, COMMIT_SECONDS, COMMIT_FLOOR = 500, 3.0, 4.0
 FOLD_GAMES, FOLD_LIMIT_US = 1_000, 1.0
 MEMORY_GAMES, MEMORY_LIMIT_KB = 200, 40.0
 
 
-def measure() -> list[Ratio]:
-    """All figures of the table service."""
+def measure(only: Sequence[str] = ()) -> list[Ratio]:
+    """The figures of these parts of the table service; by default of all."""
+    return [ratio for name, part in PARTS.items() if not only or name in only for ratio in part()]
+
+
+def _of_one_process() -> list[Ratio]:
+    """Group commit, folding and memory, without any server but Postgres."""
     with backend() as running:
-        with running.table_service() as ours, bare_server() as bare:
-            moves = uvloop.run(_moves(ours.address, bare, running.signer))
         commits = uvloop.run(_group_commit(running))
-    return [*moves, commits, _fold(), _memory()]
-
-
-async def _moves(ours: str, bare: str, signer: Signer) -> list[Ratio]:
-    ratios = []
-    async with connections(ours) as our_channels, connections(bare) as bare_channels:
-
-        async def open_bare(number: int, *, seats: int, over_play: bool) -> BareGame:
-            # Games of one number would meet in one process: each run has numbers of its own.
-            unique = int.from_bytes(os.urandom(8), "big")
-            return await BareGame(bare_channels[number % len(bare_channels)], unique, seats, over_play).open()
-
-        for over_play, road, floor in ((True, "play", PLAY_FLOOR), (False, "act", ACT_FLOOR)):
-            for seats in (4, 6):
-                tables = Tables(our_channels, signer, seats, over_play)
-                openers: dict[str, Opener] = {
-                    "ours": tables.open,
-                    "bare": partial(open_bare, seats=seats, over_play=over_play),
-                }
-                speed: dict[str, list[float]] = {name: [] for name in openers}
-                for _ in range(ROUNDS):
-                    for name, opener in openers.items():
-                        speed[name].append((await load(opener, GAMES, SECONDS)).moves / SECONDS)
-                how = f"{GAMES} games, {seats} seats, {ROUNDS} x {SECONDS:g} s alternating, medians"
-                ratios.append(
-                    more_is_better(f"moves_{road}_{seats}_seats", speed["ours"], speed["bare"], "moves/s", floor, how)
-                )
-                rate = min(speed["ours"]) / 2
-                late: dict[str, list[float]] = {name: [] for name in openers}
-                for _ in range(ROUNDS):
-                    for name, opener in openers.items():
-                        late[name].append((await load(opener, GAMES, SECONDS, rate)).p99_ms)
-                how = f"as above, both at {rate:.0f} moves/s, half of what ours reached"
-                ratios.append(
-                    less_is_better(f"p99_{road}_{seats}_seats", late["ours"], late["bare"], "ms", LATENCY_FLOOR, how)
-                )
-    return ratios
+    return [commits, _fold(), _memory()]
 
 
 async def _group_commit(running: Backend) -> Ratio:
@@ -223,3 +185,14 @@ def _nearly_finished(number: int) -> Callable[[], Iterator[domain.Commit]]:
             return lambda: (decode(version, payload, game_id) for version, payload in enumerate(payloads, start=1))
         step = following
         payloads.append(encode(step.commit))
+
+
+PARTS: Final[Mapping[str, Callable[[], list[Ratio]]]] = {
+    "moves": moves.against_the_bare_server,
+    "boardgame": moves.against_boardgame,
+    "process": _of_one_process,
+    "games": sizes.hosted_games,
+    "watchers": sizes.idle_watchers,
+    "passing": sizes.passing_watchers,
+    "takeover": takeover.take_over,
+}
