@@ -38,15 +38,30 @@ def test_the_grace_is_ten_seconds(table: Table, presence: Presence) -> None:
     assert GRACE_US == 10 * SECOND
     assert presence.silent(table, 0, BEGAN + GRACE_US - 1) == []
     assert presence.silent(table, 0, BEGAN + GRACE_US) == PEOPLE
-    assert presence.silent_at_us(table, 0) == BEGAN + GRACE_US
+    assert presence.look_at_us(0) == BEGAN + GRACE_US
 
 
 def test_a_sign_of_life_begins_it_anew_for_that_seat(table: Table, presence: Presence) -> None:
     presence.hear(2, BEGAN + 9 * SECOND)
     assert presence.silent(table, 0, BEGAN + 18 * SECOND) == [0]
     assert presence.silent(table, 0, BEGAN + 19 * SECOND) == PEOPLE
-    assert presence.silent_at_us(table, 0) == BEGAN + 10 * SECOND
-    assert presence.silent_at_us(gone(table, 0), 0) == BEGAN + 19 * SECOND
+
+
+def test_silence_is_looked_for_when_it_may_have_come(table: Table, presence: Presence) -> None:
+    assert presence.look_at_us(0) == BEGAN + GRACE_US
+    # As late as it can be known to be needed: a look that finds nothing sets the next one.
+    presence.hear(0, BEGAN + 5 * SECOND)
+    presence.hear(2, BEGAN + 7 * SECOND)
+    assert presence.look_at_us(0) == BEGAN + GRACE_US
+    assert presence.silent(table, 0, BEGAN + GRACE_US) == []
+    assert presence.look_at_us(0) == BEGAN + 15 * SECOND
+    # Nor before silence may be trusted.
+    assert presence.look_at_us(BEGAN + 60 * SECOND) == BEGAN + 70 * SECOND
+    # Never while nobody is there, and again with the first who is.
+    assert presence.silent(gone(table, 0, 2), 0, BEGAN + 15 * SECOND) == []
+    assert presence.look_at_us(BEGAN) == 0
+    presence.hear(2, BEGAN + 30 * SECOND)
+    assert presence.look_at_us(0) == BEGAN + 40 * SECOND
 
 
 def test_a_close_in_order_begins_it_anew(table: Table, presence: Presence) -> None:
@@ -70,7 +85,6 @@ def test_silence_counts_from_when_we_could_hear(table: Table, presence: Presence
 def test_who_is_away_is_not_silent_once_more(table: Table, presence: Presence) -> None:
     assert presence.silent(gone(table, 0), 0, BEGAN + GRACE_US) == [2]
     assert presence.silent(gone(table, 0, 2), 0, BEGAN + GRACE_US) == []
-    assert presence.silent_at_us(gone(table, 0, 2), 0) == 0
 
 
 def test_a_sign_after_the_silence_brings_back(table: Table, presence: Presence) -> None:
@@ -109,9 +123,10 @@ def test_two_expiries_are_ended_by_an_act_only(table: Table, presence: Presence)
 
 
 @pytest.mark.parametrize("mode", [Mode.SOLO, Mode.DAILY])
-def test_games_without_clocks_wait(table: Table, presence: Presence, mode: Mode) -> None:
+def test_games_without_clocks_wait(table: Table, mode: Mode) -> None:
     table.created = replace(table.created, mode=mode)
+    presence = Presence(table, BEGAN)
     assert presence.silent(table, 0, BEGAN + 3600 * SECOND) == []
-    assert presence.silent_at_us(table, 0) == 0
     presence.hear(0, BEGAN)
+    assert presence.look_at_us(0) == 0
     assert presence.returned(gone(table, 0), BEGAN) is None

@@ -164,8 +164,8 @@ class RunningGame:
         """When `look` has something to do, unless the table changes before; 0: never."""
         table = self.table
         decision_us = table.deadline_us or table.abandoned_at_us
-        silent_us = self._presence.silent_at_us(table, self._around.heartbeat.troubled_at_us)
-        return min(decision_us, silent_us) if decision_us and silent_us else decision_us or silent_us
+        silence_us = self._presence.look_at_us(self._around.heartbeat.troubled_at_us)
+        return min(decision_us, silence_us) if decision_us and silence_us else decision_us or silence_us
 
     def look(self, until_us: int, trusted_since_us: int) -> None:
         """Do what is due up to a time. Clocks that began before our own could be trusted start afresh, and silence
