@@ -397,7 +397,7 @@ async def test_a_daily_left_in_its_last_deal_is_played_out_at_the_day_s_end_and_
 
 async def test_nobody_plays_on_with_a_seed_that_is_known(calendar: Calendar, monkeypatch: pytest.MonkeyPatch) -> None:
     # The bot is slow to take over, so that there is a moment between the day's end and the game's.
-    monkeypatch.setattr(RunningGame, "leave_to_bot", lambda _: None)
+    monkeypatch.setattr(RunningGame, "look", lambda *_: None)
     game_id = await start_daily(calendar.service, "oh_hell", account := str(uuid4()))
     script = Script(calendar.service, GameLog(calendar.reader, game_id))
     while (await script.log.refresh()).turn != 0:
