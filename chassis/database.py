@@ -71,7 +71,13 @@ async def open_pool(
         # The server's timeout comes first; this one is for a server that does not answer at all.
         command_timeout=statement_seconds + CONNECT_SECONDS,
         server_settings=session_settings(application_name, statement_seconds),
+        reset=_leave_as_it_is,
     )
+
+
+async def _leave_as_it_is(connection: Connection) -> None:
+    """Spare the round trip after each use: what our statements set in a session ends with their transaction, and a
+    transaction that was left open the pool has rolled back before this."""
 
 
 # The server cannot be reached, shuts down, has too many connections, or takes too long.

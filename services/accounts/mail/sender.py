@@ -64,7 +64,8 @@ class Sender(Collector):
         # Connecting and sending may take a time-out each; who takes longer is dead.
         self._lease_seconds = 2 * timeout_seconds + 10
         self._retry_seconds = retry_seconds
-        self._news = asyncio.Event()
+        # One for each worker that has to look: all at once would look in vain, but for one.
+        self._news: asyncio.Queue[None] = asyncio.Queue(WORKERS)
         self._tasks: list[asyncio.Task[None]] = []
         self._backlog = Backlog(0, 0)
         self._outcomes = Counter(dict.fromkeys(("sent", "deferred", "undeliverable", "expired"), 0))
@@ -75,8 +76,9 @@ class Sender(Collector):
         return self._backlog.oldest_seconds > DELAYED_SECONDS
 
     def wake(self) -> None:
-        """There is something in the outbox."""
-        self._news.set()
+        """There is one more in the outbox."""
+        with contextlib.suppress(asyncio.QueueFull):
+            self._news.put_nowait(None)
 
     async def start(self, server: Server) -> None:
         """Begin to send, and to tell in the server's health whether mail is delayed."""
@@ -92,7 +94,6 @@ class Sender(Collector):
     async def _work(self) -> None:
         pause = self._retry_seconds
         while True:
-            self._news.clear()
             try:
                 mail = await self._outbox.claim(self._lease_seconds)
                 if mail is not None:
@@ -107,7 +108,7 @@ class Sender(Collector):
             else:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_SECONDS):
-                        await self._news.wait()
+                        await self._news.get()
 
     async def _send_all_from(self, mail: Mail | None) -> None:
         """Send this mail and all that are due after it, over one session."""
