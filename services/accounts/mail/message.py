@@ -35,7 +35,7 @@ def compose(letter: Letter, sender: Address, recipient: str, mail_id: UUID, at: 
     headers = (
         ("To", _checked(recipient)),
         ("From", formataddr((sender.display_name, sender.addr_spec))),
-        ("Subject", Header(letter.subject, None if letter.subject.isascii() else "utf-8").encode(linesep="\r\n")),
+        ("Subject", _folded("Subject", letter.subject)),
         ("Date", format_datetime(at)),
         ("Message-ID", f"<{mail_id}@{sender.domain}>"),
         # RFC 3834: nobody's absence is to be told to us.
@@ -58,6 +58,11 @@ def _checked(recipient: str) -> str:
     except (MessageError, ValueError, IndexError):
         # From nothing: what the library says repeats the address.
         raise Undeliverable("the address is malformed") from None
+
+
+def _folded(name: str, text: str) -> str:
+    """A header's text in ASCII, and in lines that are short enough together with its name."""
+    return Header(text, None if text.isascii() else "utf-8", header_name=name).encode(linesep="\r\n")
 
 
 def _part(boundary: str, subtype: str, text: str) -> bytes:
