@@ -6,6 +6,7 @@ logs, those of the run before stay beside them as `.1`.
 
 import importlib.util
 import os
+import resource
 import signal
 import socket
 from dataclasses import replace
@@ -19,6 +20,8 @@ WORKERS_MAX = 4
 # How long an entry may wait for others to be written with.
 ACCESS_LOG_MILLISECONDS = 1000
 CONNECT_SECONDS = 0.2
+# For logs, and for connections to replicas.
+FILES_OF_ITS_OWN = 500
 
 
 class EmbeddedEnvoy(Part):
@@ -42,7 +45,7 @@ class EmbeddedEnvoy(Part):
         """Start the proxy."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         configuration = self.data_dir / "envoy.yaml"
-        configuration.write_text(self._edge.configuration())
+        configuration.write_text(self._within_reach().configuration())
         fresh_log(self.access_log).close()
         command = [str(binary()), "--config-path", str(configuration), "--disable-hot-restart"]
         command += ["--concurrency", str(min(os.cpu_count() or 1, WORKERS_MAX))]
@@ -50,6 +53,15 @@ class EmbeddedEnvoy(Part):
         command += ["--log-level", "warning", "--component-log-level", "main:info,config:info"]
         command += ["--file-flush-interval-msec", str(ACCESS_LOG_MILLISECONDS)]
         self._spawn(command, death_signal=signal.SIGTERM)
+
+    def _within_reach(self) -> Edge:
+        """The edge with no more connections than the system has files for: beyond them nobody could be answered."""
+        limits = self._edge.limits
+        _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if files == resource.RLIM_INFINITY:
+            return self._edge
+        connections = min(limits.connections, max(files - FILES_OF_ITS_OWN, 1))
+        return replace(self._edge, limits=replace(limits, connections=connections))
 
     def _is_up(self) -> bool:
         # Its own word first: a port that answers may belong to another server.

@@ -3,12 +3,13 @@
     launch.py PARENT_PID SIGNAL IDENTITY COMMAND...
 
 IDENTITY is `self`, `namespace:UID:GID` (the same user, seen as UID inside a user namespace) or `user:UID:GID` (another
-user). Kept to the standard library and run with -I -S, so that it costs a few milliseconds and no memory: it becomes
-the command by exec.
+user). The command may open as many files as the system lets it, because each connection is one. Kept to the standard
+library and run with -I -S, so that it costs a few milliseconds and no memory: it becomes the command by exec.
 """
 
 import ctypes
 import os
+import resource
 import sys
 
 CLONE_NEWUSER = 0x10000000
@@ -18,6 +19,8 @@ PR_SET_PDEATHSIG = 1
 def main(arguments: list[str]) -> None:
     parent, death_signal, identity, *command = arguments
     libc = ctypes.CDLL(None, use_errno=True)
+    if sys.platform == "linux":
+        _allow_many_files()
     _take_on(identity, libc)
     # After the change of identity, because the kernel forgets the death signal when credentials change.
     if sys.platform == "linux" and libc.prctl(PR_SET_PDEATHSIG, int(death_signal)) != 0:
@@ -25,6 +28,11 @@ def main(arguments: list[str]) -> None:
     if os.getppid() != int(parent):
         sys.exit(0)  # The parent died before the signal was armed.
     os.execvp(command[0], command)
+
+
+def _allow_many_files() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _take_on(identity: str, libc: ctypes.CDLL) -> None:
