@@ -11,6 +11,7 @@ take turns; pip holds it too, so that nobody touches what the pip of a killed ru
 
 import fcntl
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -156,6 +157,10 @@ def _ensure_stubs() -> None:
                 gen.make(ROOT, folder)
             except gen.StubsFailed as failed:
                 raise NotReady(f"the protos have a fault:\n{failed}") from None
+    # The path file names this folder, but Python leaves out what was not there when it started.
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        importlib.invalidate_caches()
 
 
 def _is_fit(stamp: Stamp, root: Path) -> bool:

@@ -1,13 +1,15 @@
 """When an environment is taken as it is, and when it is made anew (tools/bootstrap.py)."""
 
+import importlib
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tools import bootstrap
+from tools import bootstrap, gen
 
 
 @pytest.fixture
@@ -118,3 +120,20 @@ def test_what_the_lock_dropped_is_taken_out(checkout: Path, steps: list[str], mo
     (checkout / "requirements" / "dev.txt").write_text("grpcio==1.0 \\\n    --hash=sha256:00\n")
     bootstrap.ensure_environment(checkout, needs_dev=True)
     assert uninstalled == ["ruff-like-name"]
+
+
+def test_stubs_that_were_not_there_at_the_start_can_be_imported_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python leaves out of its path a folder that a path file names and that is not there when it starts."""
+
+    def make(root: Path, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "stub_of_the_first_run.py").write_text("MADE = True\n")
+
+    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(gen, "make", make)
+    monkeypatch.setattr(gen, "are_current", lambda _, folder: folder.exists())
+    bootstrap._ensure_stubs()
+    assert importlib.import_module("stub_of_the_first_run").MADE
