@@ -110,7 +110,7 @@ def users_of(folder: Path) -> list[int]:
 async def new_guest(endpoints: Endpoints) -> tuple[str, str]:
     """A guest's account id and token, got through the public port; repeats as a client does while a part is away."""
     request = accounts_pb2.CreateGuestRequest(request_id=str(uuid.uuid4()))
-    async with channel(endpoints.public) as public:
+    async with channel(endpoints.public, trusted=endpoints.trusted()) as public:
         for _ in range(int(WAIT_SECONDS)):
             try:
                 answer = await stub(public, ACCOUNTS).CreateGuest(request, timeout=5)
@@ -123,6 +123,6 @@ async def new_guest(endpoints: Endpoints) -> tuple[str, str]:
 
 async def account_of(endpoints: Endpoints, token: str) -> str:
     """The account id that the service knows the token's bearer by."""
-    async with channel(endpoints.public, token) as public:
+    async with channel(endpoints.public, token, trusted=endpoints.trusted()) as public:
         answer = await stub(public, ACCOUNTS).GetSelf(accounts_pb2.GetSelfRequest(), timeout=10)
         return str(answer.account.account_id)

@@ -12,10 +12,11 @@ from pathlib import Path
 import grpc
 import psycopg
 import pytest
+from levata.accounts.v1 import accounts_pb2
 from levata.table.v1 import games_pb2
 
 from chassis.rpc import channel, stub
-from tests.e2e.running import WAIT_SECONDS, Up, account_of, new_guest, wait_for
+from tests.e2e.running import ACCOUNTS, WAIT_SECONDS, Up, account_of, new_guest, wait_for
 from tools.data import NotRunning
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import EmbeddedPostgres
@@ -55,7 +56,8 @@ def refusal(*arguments: object) -> str:
 
 
 async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callable[..., Up]) -> None:
-    up = start_up()
+    """All over TLS."""
+    up = start_up("--tls")
     endpoints = up.endpoints()
     account_id, token = await new_guest(endpoints)
     # The tools' token opens the internal services, at their own address.
@@ -67,7 +69,13 @@ async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callab
     assert (up.data.path / "tokens" / "tools.token").stat().st_mode & 0o777 == 0o600
     for part in ("Postgres", "NATS", "accounts", "table", "league", "Envoy"):
         assert f"✓ {part}" in up.output
-    assert f"Call {endpoints.public}" in up.output
+    assert f"Call {endpoints.public} with gRPC or gRPC-Web, over TLS" in up.output
+    certificate = endpoints.trusted()
+    assert certificate.startswith(b"-----BEGIN CERTIFICATE-----")
+    async with channel(endpoints.public) as plain:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub(plain, ACCOUNTS).GetSelf(accounts_pb2.GetSelfRequest(), timeout=10)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
     assert "already runs" in refusal("--data", up.data.path, "--port", 0)
     assert "Port" in refusal("--data", up.data.path.with_name("other"), "--port", endpoints.public.rpartition(":")[2])
@@ -76,8 +84,9 @@ async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callab
     with pytest.raises(NotRunning):
         up.data.endpoints()
 
-    again = start_up()
+    again = start_up("--tls")
     assert await account_of(again.endpoints(), token) == account_id
+    assert again.endpoints().trusted() == certificate
     assert again.stop(signal.SIGTERM) == 0
 
 
