@@ -18,7 +18,7 @@ from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.ledger.app.entries import EntryDesk
 from services.ledger.consumers import games
-from services.ledger.domain import RoomTerms
+from services.ledger.domain.entries import RoomTerms
 from services.ledger.rpc import entries
 from services.ledger.store.entries import PostgresEntries
 

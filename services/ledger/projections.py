@@ -7,7 +7,7 @@ import grpc
 
 from chassis.database import Pool
 from chassis.errors import Refused
-from services.ledger.domain import Balance, Currency
+from services.ledger.domain.journal import Balance, Currency
 
 # Any number, the same for all replicas.
 _LOCK: Final = 0x6C65_6467

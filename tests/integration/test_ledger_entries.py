@@ -12,18 +12,8 @@ from chassis.errors import Refused
 from chassis.facts import Fact
 from services.ledger.app.entries import Asked, EntryDesk
 from services.ledger.consumers import games
-from services.ledger.domain import (
-    Balance,
-    Cause,
-    CauseKind,
-    Currency,
-    Entrant,
-    House,
-    Outcome,
-    RoomTerms,
-    Transfer,
-    posted,
-)
+from services.ledger.domain.entries import Entrant, RoomTerms
+from services.ledger.domain.journal import Balance, Cause, CauseKind, Currency, House, Outcome, Transfer, posted
 from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.journal import put_down
 from tests.conftest import Database

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from chassis.database import Pool, open_pool
-from services.ledger.domain import (
+from services.ledger.domain.journal import (
     AMOUNT_MAX,
     Balance,
     Cause,

@@ -9,7 +9,7 @@ import pytest
 
 from chassis.database import Pool, open_pool
 from services.ledger import projections
-from services.ledger.domain import Balance, Cause, CauseKind, Currency, House, Transfer, posted
+from services.ledger.domain.journal import Balance, Cause, CauseKind, Currency, House, Transfer, posted
 from services.ledger.projections import Difference
 from services.ledger.store.journal import JournalWriter
 from tests.conftest import Database

@@ -20,7 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from chassis.database import Pool, open_pool
 from services.ledger import projections
 from services.ledger.app.entries import Asked, EntryDesk
-from services.ledger.domain import Cause, CauseKind, Currency, Entry, House, Outcome, RoomTerms, Transfer, posted
+from services.ledger.domain.entries import RoomTerms
+from services.ledger.domain.journal import Cause, CauseKind, Currency, Entry, House, Outcome, Transfer, posted
 from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.journal import JournalWriter, put_down
 from tests.conftest import Database

@@ -9,15 +9,8 @@ import grpc
 
 from chassis.errors import Refused
 from services.ledger.app.ports import Decided, Entries, HeldGame, Holding
-from services.ledger.domain import (
-    Currency,
-    Entrant,
-    Entry,
-    RoomTerms,
-    ended_entries,
-    held_entry,
-    returned_entries,
-)
+from services.ledger.domain.entries import Entrant, RoomTerms, ended_entries, held_entry, returned_entries
+from services.ledger.domain.journal import Currency, Entry
 
 # What an entrant is refused with, by what there was too little of; all coffees alike.
 REFUSALS: Final = {Currency.COIN: "INSUFFICIENT_COINS", Currency.GOLD: "INSUFFICIENT_GOLD"}

@@ -5,7 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
-from services.ledger.domain import Balance, Currency, Entrant, Entry, Outcome
+from services.ledger.domain.entries import Entrant
+from services.ledger.domain.journal import Balance, Currency, Entry, Outcome
 
 
 class Decided(NamedTuple):

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from chassis.database import Pool, Session
 from chassis.facts import GAMES, Consumer, Fact, FactsOwner
 from services.ledger.app.entries import game_began, game_cancelled
-from services.ledger.domain import Entry
+from services.ledger.domain.journal import Entry
 from services.ledger.store.entries import end_game
 from services.ledger.store.journal import put_down
 

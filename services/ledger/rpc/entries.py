@@ -7,7 +7,8 @@ from levata.ledger.v1 import entries_pb2
 
 from chassis.rpc import Access, Call, Server
 from services.ledger.app.entries import Asked, EntryDesk, refusal_reason
-from services.ledger.domain import Currency, Entrant
+from services.ledger.domain.entries import Entrant
+from services.ledger.domain.journal import Currency
 
 _ENTRIES: Final = entries_pb2.DESCRIPTOR.services_by_name["Entries"]
 

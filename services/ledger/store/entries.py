@@ -7,7 +7,8 @@ from uuid import UUID
 
 from chassis.database import Pool, Session, refusing_while_away
 from services.ledger.app.ports import Decided, HeldGame
-from services.ledger.domain import Currency, Entrant, Entry, RoomTerms
+from services.ledger.domain.entries import Entrant, RoomTerms
+from services.ledger.domain.journal import Currency, Entry
 from services.ledger.store.journal import put_down
 
 # Whoever asks for the same game at the same time waits here for the first one's end.

@@ -17,7 +17,7 @@ from chassis.database import Pool, Session, is_trouble
 from chassis.errors import Refused
 from chassis.tasks import end
 from services.ledger.app.ports import Decided
-from services.ledger.domain import Balance, Books, Currency, Entry, Outcome, Slot, Transfer
+from services.ledger.domain.journal import Balance, Books, Currency, Entry, Outcome, Slot, Transfer
 
 log = structlog.get_logger(__name__)
 

@@ -1,0 +1,1 @@
+"""What the ledger knows, without any I/O."""
