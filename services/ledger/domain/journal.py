@@ -42,6 +42,7 @@ class House(Enum):
     GRANTS = UUID(int=4)
     SHOP = UUID(int=5)
     CORRECTIONS = UUID(int=6)
+    REFUNDS = UUID(int=7)
 
 
 HOUSES: Final = frozenset(house.value for house in House)
