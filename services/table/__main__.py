@@ -41,8 +41,8 @@ from services.table.store.log import GameLog
 STOP_SECONDS: Final = 3
 # What the relay is called in health and figures.
 RELAY: Final = "levata.facts.relay"
-# Who hears of games.
-FACTS_ACCESS: Final = Access.by("league", "ledger", "matchmaker")
+# Who hears of games; `tools` looks how far their facts are.
+FACTS_ACCESS: Final = Access.by("league", "ledger", "matchmaker", "tools")
 
 
 @asynccontextmanager
