@@ -223,10 +223,12 @@ class AppendStatements:
         """Make a fresh connection ready."""
         try:
             await connection.execute(_SESSION)
-            backend = await connection.fetchrow(_BACKEND)
-            assert backend is not None
             plain = await connection.prepare(self.plain)
             with_facts = await connection.prepare(self.with_facts)
+            # Last, because only running a statement tells the server that this is all for now: after a mere `prepare`
+            # its clock for statements runs, and the first append, should it come late, would be cut off by it.
+            backend = await connection.fetchrow(_BACKEND)
+            assert backend is not None
         except BaseException:
             connection.terminate()
             raise

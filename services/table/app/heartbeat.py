@@ -3,7 +3,7 @@
 Others take the games of a replica that has not been seen for a while. So this one is sure of its games for just as long
 from when it sent a heartbeat that succeeded. (Who may take whose games, the database says, by its own clock.)
 
-Players are heard only where the log can be written and the other replicas can be reached: both are tried every second,
+Players are heard only where the log can be written and the other replicas can be reached: both are tried all the time,
 and what took too long may have taken that time from a player.
 """
 
@@ -21,9 +21,11 @@ from services.table.domain import HOST_SILENT_SECONDS
 
 log = structlog.get_logger(__name__)
 
-BEAT_SECONDS: Final = 1.0
+# The next heartbeat does not wait for the one before: slow ones, too, add up to being seen all the time.
+BEAT_SECONDS: Final = 0.5
 # A heartbeat that takes longer has failed.
-BEAT_TIMEOUT_SECONDS: Final = 2.0
+BEAT_TIMEOUT_SECONDS: Final = 2.5
+REACH_SECONDS: Final = 1.0
 # What was late by so much cannot tell whether a player's move arrived in time: our loop, the database, the others.
 LATE_SECONDS: Final = 0.5
 _WINDOW_US: Final = HOST_SILENT_SECONDS * 1_000_000
@@ -51,6 +53,8 @@ class Heartbeat:
         self._host_id = host_id
         self._owner = owner
         self._address = ""
+        self._under_way = 0
+        self._regaining = asyncio.Lock()
         # Clock time at which the last heartbeat that succeeded was sent.
         self.beat_at_us = 0
         # Until then no game of this replica can have become another's.
@@ -61,16 +65,30 @@ class Heartbeat:
     async def start(self, address: str) -> None:
         """Be seen for the first time, at this address."""
         self._address = address
-        await self.beat()
+        await self._beat()
 
     async def run(self) -> None:
-        """Be seen every second, and find out whether the others can be reached."""
+        """Be seen again and again, and find out whether the others can be reached."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reach_others(), name="reach other replicas")
+            while True:
+                await asyncio.sleep(BEAT_SECONDS)
+                if self._under_way:
+                    # Late by now, whatever becomes of it.
+                    self.trouble()
+                tasks.create_task(self._beat_in_time(), name="a heartbeat")
+
+    async def _reach_others(self) -> None:
         while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            await asyncio.gather(
-                self._try("database", self.beat(), BEAT_TIMEOUT_SECONDS),
-                self._try("other replicas", self._replicas.reach(), LATE_SECONDS),
-            )
+            await asyncio.sleep(REACH_SECONDS)
+            await self._try("other replicas", self._replicas.reach(), LATE_SECONDS)
+
+    async def _beat_in_time(self) -> None:
+        self._under_way += 1
+        try:
+            await self._try("database", self._beat(), BEAT_TIMEOUT_SECONDS)
+        finally:
+            self._under_way -= 1
 
     async def _try(self, part: str, work: Awaitable[None], seconds: float) -> None:
         sent_at_us = self._clock.now_us()
@@ -84,20 +102,29 @@ class Heartbeat:
             if self._clock.now_us() - sent_at_us > LATE_SECONDS * 1_000_000:
                 self.trouble()
 
-    async def beat(self) -> None:
-        """Be seen now."""
+    async def _beat(self) -> None:
         sent_at_us = self._clock.now_us()
         await self._store.heartbeat(self._host_id, self._address)
-        has_lapsed = not self.is_sure
-        if has_lapsed:
-            # Others may have taken games meanwhile, and players could not be heard. Now that we are seen nobody takes
-            # any more: it is time to find out which are left.
-            self.trouble()
-            await self._owner.compare()
-        self.beat_at_us = sent_at_us
-        self.sure_until_us = sent_at_us + _WINDOW_US
-        if has_lapsed:
-            self._owner.go_on()
+        if not self.is_sure:
+            async with self._regaining:
+                await self._regain(sent_at_us)
+        self._seen(sent_at_us)
+
+    async def _regain(self, sent_at_us: int) -> None:
+        """Others may have taken games meanwhile, and players could not be heard. Now that we are seen nobody takes any
+        more: it is time to find out which are left."""
+        if self.is_sure:
+            # By another heartbeat.
+            return
+        self.trouble()
+        await self._owner.compare()
+        self._seen(sent_at_us)
+        self._owner.go_on()
+
+    def _seen(self, sent_at_us: int) -> None:
+        if sent_at_us > self.beat_at_us:
+            self.beat_at_us = sent_at_us
+            self.sure_until_us = sent_at_us + _WINDOW_US
 
     def trouble(self) -> None:
         """Players may not have been heard in time, until now."""

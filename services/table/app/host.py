@@ -18,7 +18,7 @@ from services.table.app.audience import Audiences
 from services.table.app.deadlines import Deadlines
 from services.table.app.folding import load
 from services.table.app.following import Following
-from services.table.app.heartbeat import BEAT_SECONDS, LATE_SECONDS, Heartbeat
+from services.table.app.heartbeat import LATE_SECONDS, Heartbeat
 from services.table.app.own_games import Players
 from services.table.app.ports import GameLog, Loaded, Owner, Store
 from services.table.app.replicas import Replicas
@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 TICK_SECONDS: Final = 0.25
 LOADS_AT_ONCE: Final = 8
+# How often we look for games that nobody hosts.
+LOOK_SECONDS: Final = 1.0
 # How often our games are compared with the rows in any case: a claim whose answer was lost leaves no other trace.
 COMPARE_SECONDS: Final = 10.0
 # Partitions are made two months ahead, so that a day without the database does no harm.
@@ -219,7 +221,7 @@ class Host:
                 log.warning("cannot look for abandoned games", error=repr(error))
             # A batch is seldom all that a host has left.
             if not claimed:
-                await asyncio.sleep(BEAT_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
 
     def _take_soon(self, game_id: UUID, epoch: int) -> None:
         self.background.spawn("take a game over", self._taken(game_id, epoch))
@@ -233,7 +235,7 @@ class Host:
                 return
             except Refused as refused:
                 log.warning("cannot take a game over yet", game=str(game_id), error=refused.message)
-                await asyncio.sleep(BEAT_SECONDS)
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def _keep_house(self) -> None:
         while True:
