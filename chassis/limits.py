@@ -60,6 +60,8 @@ class Limits:
             ("grpc.max_concurrent_streams", self.streams_per_connection),
             ("grpc.keepalive_time_ms", self.keepalive_ms),
             ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
+            # The one that counts: its default of a minute is what a ping of a keepalive was seen to wait for.
+            ("grpc.http2.ping_timeout_ms", self.keepalive_timeout_ms),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.http2.min_ping_interval_without_data_ms", self.ping_interval_min_ms),
@@ -71,7 +73,7 @@ class Limits:
 class Rates:
     """How often each caller calls: a token bucket for each, kept as the one time at which it will be full again."""
 
-    __slots__ = ("_allowance", "_interval", "_now", "_recent", "_seldom", "callers_max")
+    __slots__ = ("_allowance", "_interval", "_now", "_recent", "_seldom", "callers_max", "waits")
 
     def __init__(
         self,
@@ -85,6 +87,8 @@ class Rates:
         self._allowance = (burst - 1) * self._interval
         self._now = now
         self.callers_max = callers_max
+        # Messages that were made to wait.
+        self.waits = 0
         # Full again at, by caller. What was not used while `callers_max` others were is dropped without being looked
         # for: it is in `_seldom` then, which `_recent` replaces when it is full.
         self._recent: dict[str, float] = {}
@@ -103,7 +107,11 @@ class Rates:
         now = self._now()
         full_at = self._full_at(caller, now)
         self._put(caller, full_at + self._interval)
-        return max(0.0, full_at - now - self._allowance)
+        seconds = full_at - now - self._allowance
+        if seconds <= 0:
+            return 0.0
+        self.waits += 1
+        return seconds
 
     def __len__(self) -> int:
         """Callers that are remembered."""

@@ -9,6 +9,7 @@ a payload.
 import asyncio
 import hashlib
 import struct
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ import asyncpg
 import structlog
 
 from chassis.database import CONNECT_SECONDS, STATEMENT_SECONDS, Connection, Pool, is_trouble, session_settings
+from chassis.figures import SECONDS, Histogram
 from chassis.tasks import end
 
 log = structlog.get_logger(__name__)
@@ -31,6 +33,8 @@ log = structlog.get_logger(__name__)
 _BY_KEY: Final = {"enable_seqscan": "off"}
 
 BATCH_ROWS_MAX: Final = 512
+# Bounds of the figures: how many rows the statements have.
+BATCH_ROWS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, BATCH_ROWS_MAX)
 # More than this waits only when Postgres is far behind; each game has one row under way, so it is some 20,000 games.
 WAITING_ROWS_MAX: Final = 20_000
 RECONNECT_SECONDS_MIN: Final = 0.05
@@ -300,6 +304,9 @@ class WriterCounts:
     """What a writer has done so far."""
 
     batches: int = 0
+    # Rows of each statement, and the seconds until it was committed.
+    rows: Histogram = field(default_factory=lambda: Histogram(BATCH_ROWS))
+    seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     results: dict[AppendResult, int] = field(default_factory=lambda: dict.fromkeys(AppendResult, 0))
 
 
@@ -475,6 +482,7 @@ class GroupWriter:
         parts = [batch]
         try:
             while parts:
+                began = time.monotonic()
                 try:
                     appended = await connection.insert([row for row, _ in parts[-1]])
                 except Exception as error:
@@ -491,6 +499,8 @@ class GroupWriter:
                         )
                         self._finish(part, AppendResult.FAILED)
                 else:
+                    self.counts.seconds.observe(time.monotonic() - began)
+                    self.counts.rows.observe(len(parts[-1]))
                     self._finish_inserted(parts.pop(), appended)
         except Exception:
             await self._end_backend(connection.backend)

@@ -62,7 +62,7 @@ def checks_itself(method: Method) -> Method:
 class Call:
     """One call, as its implementation sees it."""
 
-    __slots__ = ("_admission", "_parse", "_payer", "caller", "context", "write")
+    __slots__ = ("_admission", "_counts", "_parse", "_payer", "caller", "context", "write")
 
     # None only where anybody may call.
     caller: Caller | None
@@ -71,9 +71,15 @@ class Call:
     write: Callable[[Response], Awaitable[None]]
 
     def __init__(
-        self, admitted: Admitted, admission: Admission, context: Context, parse: Callable[[bytes], Message]
+        self,
+        admitted: Admitted,
+        admission: Admission,
+        counts: "CallCounts",
+        context: Context,
+        parse: Callable[[bytes], Message],
     ) -> None:
         self.caller, self._payer = admitted
+        self._counts = counts
         self.context = context
         self.write = context.write
         self._admission = admission
@@ -89,6 +95,10 @@ class Call:
     def peer(self) -> str:
         """The address that calls, as the edge saw it."""
         return self._admission.peer(self.context)
+
+    def count_refusal(self, refused: Refused) -> None:
+        """Something was refused on a stream that goes on."""
+        self._counts.refused[refused.reason] += 1
 
     async def read(self) -> Any:
         """The client's next message, not yet validated, or None when it has ended its side.
@@ -165,6 +175,15 @@ class Server:
         if self._server is not None:
             await self._server.stop(grace)
 
+    async def drain(self) -> None:
+        """Say in health that no more calls should come; those that do are served until the end."""
+        await self._health.enter_graceful_shutdown()
+
+    async def set_serving(self, serving: bool) -> None:
+        """Report the whole server and all its own services as serving or not."""
+        for name in ("", *self._services):
+            await self.set_health(name, serving)
+
     async def set_health(self, name: str, serving: bool) -> None:
         """Report a service, or the whole server ("") as serving or not."""
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
@@ -189,6 +208,16 @@ class Server:
         return self._verifier.revoked_sessions
 
     @property
+    def messages_read_later(self) -> int:
+        """Messages of streams that had to wait, because their callers send too many."""
+        return self._admission.rates.waits
+
+    @property
+    def callers(self) -> int:
+        """Callers whose rates are remembered."""
+        return len(self._admission.rates)
+
+    @property
     def open_calls(self) -> int:
         """Calls that run now, idle streams included; health and reflection are not counted."""
         return self._open_calls
@@ -207,10 +236,10 @@ class Server:
             request = parse(raw)
             if not checks_itself:
                 validate(request)
-            return await behaviour(request, Call(admitted, admission, context, parse))
+            return await behaviour(request, Call(admitted, admission, counts, context, parse))
 
         async def with_stream(_: object, context: Context, admitted: Admitted) -> Any:
-            return await behaviour(Call(admitted, admission, context, parse))
+            return await behaviour(Call(admitted, admission, counts, context, parse))
 
         respond = with_stream if method.client_streaming else with_request
 
@@ -359,6 +388,7 @@ CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 500),

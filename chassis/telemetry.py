@@ -8,14 +8,17 @@ import asyncio
 import logging
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Literal, TextIO
 
 import asyncpg
 import structlog
 from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from chassis.figures import Histogram
+from chassis.log import GroupWriter
 from chassis.rpc import Server
 from chassis.settings import Address
 
@@ -76,6 +79,17 @@ class ProcessCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Called by Prometheus' own thread."""
         yield from self._calls()
+        yield CounterMetricFamily(
+            "levata_rpc_read_later",
+            "Messages of streams that waited because their callers send too many.",
+            value=self._server.messages_read_later,
+        )
+        yield GaugeMetricFamily("levata_rpc_callers", "Callers whose rates are kept.", value=self._server.callers)
+        yield GaugeMetricFamily(
+            "levata_revoked_sessions",
+            "Sessions whose tokens are refused though they have not run out.",
+            value=self._server.revoked_sessions,
+        )
         tasks = len(asyncio.all_tasks(self._loop))
         yield GaugeMetricFamily("levata_tasks", "Tasks of the event loop.", value=tasks)
         if self._pool is not None:
@@ -97,6 +111,32 @@ class ProcessCollector(Collector):
             for reason, count in list(counts.refused.items()):
                 refused.add_metric([method, reason], count)
         yield from (started, open_now, refused, failed)
+
+
+class LogCollector(Collector):
+    """Figures of an event log's writer."""
+
+    def __init__(self, writer: GroupWriter) -> None:
+        self._writer = writer
+
+    def collect(self) -> Iterable[Metric]:
+        """Called by Prometheus' own thread."""
+        counts = self._writer.counts
+        rows = CounterMetricFamily("levata_log_rows", "Rows by what became of them.", labels=["result"])
+        for result, count in counts.results.items():
+            rows.add_metric([result.value], count)
+        yield rows
+        yield histogram("levata_log_batch_rows", "Rows that were committed together.", counts.rows)
+        yield histogram("levata_log_commit_seconds", "How long a commit takes.", counts.seconds)
+        yield GaugeMetricFamily("levata_log_waiting", "Rows that wait for the commit under way.", self._writer.waiting)
+        yield GaugeMetricFamily("levata_log_connected", "1 while rows can be written.", int(self._writer.connected))
+
+
+def histogram(name: str, documentation: str, counted: Histogram) -> HistogramMetricFamily:
+    """As Prometheus has it: with the number of all values up to each bound."""
+    bounds = [*map(str, counted.bounds), "+Inf"]
+    buckets = list(zip(bounds, accumulate(counted.counts), strict=True))
+    return HistogramMetricFamily(name, documentation, buckets=buckets, sum_value=counted.total)
 
 
 def serve_metrics(address: Address, collectors: Iterable[Collector]) -> None:

@@ -11,7 +11,7 @@ from levata.me.v1 import updates_pb2
 from nats.aio.client import Client
 from prometheus_client.registry import Collector
 
-from chassis import bus, revocation
+from chassis import bus, health, revocation
 from chassis.auth import Signer, Verifier
 from chassis.clock import Clock
 from chassis.database import Pool, open_pool
@@ -94,8 +94,8 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         if relay is not None:
             report = Report(RELAY, lambda: relay.status)
             collectors.append(report)
-            health = asyncio.create_task(report.keep_health(server), name="health of the relay")
-            stack.callback(health.cancel)
+            telling = asyncio.create_task(report.keep_health(server), name="health of the relay")
+            stack.callback(telling.cancel)
         collectors += await stack.enter_async_context(revocation.heard(server, settings, nats, clock, FactLog(pool)))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, collectors)
@@ -109,6 +109,7 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
         stack.push_async_callback(mail.stop)
         forgetting = asyncio.create_task(_forget(store), name="forgetting")
         stack.push_async_callback(end, forgetting)
+        await stack.enter_async_context(health.kept(server, health.reaches(pool)))
         yield Address(settings.listen.host, port)
 
 

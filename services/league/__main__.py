@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from chassis import bus, revocation
+from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
@@ -46,8 +46,9 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         stack.push_async_callback(server.stop, STOP_SECONDS)
         await consumer.start()
         stack.push_async_callback(consumer.stop)
-        health = asyncio.create_task(report.keep_health(server), name="health of the consumer")
-        stack.callback(health.cancel)
+        telling = asyncio.create_task(report.keep_health(server), name="health of the consumer")
+        stack.callback(telling.cancel)
+        await stack.enter_async_context(health.kept(server, health.reaches(pool)))
         yield Address(settings.listen.host, port)
 
 

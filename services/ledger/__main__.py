@@ -7,7 +7,7 @@ from typing import Final
 
 from levata.facts.v1 import facts_pb2
 
-from chassis import bus, revocation
+from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
@@ -59,8 +59,9 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
             await worker.start()
             stack.push_async_callback(worker.stop)
         for report in reports:
-            health = asyncio.create_task(report.keep_health(server), name="health")
-            stack.callback(health.cancel)
+            telling = asyncio.create_task(report.keep_health(server), name="health")
+            stack.callback(telling.cancel)
+        await stack.enter_async_context(health.kept(server, health.reaches(pool)))
         yield Address(settings.listen.host, port)
 
 

@@ -10,7 +10,7 @@ from levata.facts.v1 import facts_pb2
 from nats.aio.client import Client
 from prometheus_client.registry import Collector
 
-from chassis import bus, revocation
+from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import Pool, open_pool
@@ -19,7 +19,7 @@ from chassis.log import GroupWriter, LogReader
 from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
-from chassis.telemetry import ProcessCollector, serve_metrics
+from chassis.telemetry import LogCollector, ProcessCollector, serve_metrics
 from services.table.app.audience import Audiences
 from services.table.app.delayed import DelayedGames
 from services.table.app.following import Following
@@ -29,6 +29,7 @@ from services.table.app.own_games import NoPlayers
 from services.table.app.replicas import NoReplicas
 from services.table.app.routing import Routing
 from services.table.app.tables import Tables
+from services.table.figures import TableCollector
 from services.table.rpc import api, me, messages
 from services.table.rpc.gatherings import OtherReplicas
 from services.table.rpc.me import NatsPlayers
@@ -74,12 +75,16 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         me.serve(server, store, game_log)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
         server.add(facts, FactsService(FactLog(pool)), FACTS_ACCESS)
-        collectors: list[Collector] = [ProcessCollector(server, asyncio.get_running_loop(), pool)]
+        collectors: list[Collector] = [
+            ProcessCollector(server, asyncio.get_running_loop(), pool),
+            LogCollector(writer),
+            TableCollector(host, following, audiences),
+        ]
         if relay is not None:
             report = Report(RELAY, lambda: relay.status)
             collectors.append(report)
-            health = asyncio.create_task(report.keep_health(server), name="health of the relay")
-            stack.callback(health.cancel)
+            telling = asyncio.create_task(report.keep_health(server), name="health of the relay")
+            stack.callback(telling.cancel)
         collectors += await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             serve_metrics(settings.metrics_listen, collectors)
@@ -96,6 +101,11 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         stack.callback(audiences.close_streams, "DRAINING")
         await host.start(str(address))
         stack.push_async_callback(host.stop)
+
+        async def is_well() -> bool:
+            return host.heartbeat.is_sure and writer.connected
+
+        await stack.enter_async_context(health.kept(server, is_well))
         yield address
 
 

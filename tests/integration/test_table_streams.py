@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +38,7 @@ from tests.table_client import (
     running,
     settings_for,
 )
+from tools.faults.link import Link
 
 JOINS = 200
 WATCHES = 1_000
@@ -264,6 +266,50 @@ async def test_cancelled_watches_leave_nothing_behind(
     monkeypatch.setattr(__main__, "Host", SeenHost)
     async with running(database, keys) as service:
         await leave_many_watches(service, *hosts)
+
+
+async def test_watches_that_are_reset_or_fall_silent_leave_nothing_behind(
+    database: Database, keys: KeyFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streams of clients that vanish without a word of theirs: their connection is reset, or swallows everything."""
+    hosts: list[Host] = []
+
+    class SeenHost(Host):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            hosts.append(self)
+
+    monkeypatch.setattr(__main__, "Host", SeenHost)
+    settings = settings_for(database, keys)
+    vigilant = replace(settings.limits, keepalive_ms=500, keepalive_timeout_ms=500)
+    async with build(settings.model_copy(update={"limits": vigilant})) as address:
+        near = Service(str(address), Signer.from_file(keys.signing_key))
+        game_id = await create_game(near, people=2, variant="1-8-1", clock=PATIENT)
+        game = hosts[0].games[UUID(game_id)]
+        link = Link("clients", address)
+        await link.start()
+        tasks_before = len(asyncio.all_tasks())
+        for vanish in (link.cut, link.hold):
+            far = Service(str(link.address), near.signer)
+            watches = [far.raw_watch(STRANGER, game_id, number % 2) for number in range(100)]
+            await asyncio.gather(*(watch.read() for watch in watches[:50]))
+            while len(game.audience.subscriptions) < 100:
+                await asyncio.sleep(0.02)
+            vanish()
+            await until(lambda: not game.audience.subscriptions)
+            link.mend()
+            link.cut()
+            await far.close()
+            await until(lambda: len(asyncio.all_tasks()) <= tasks_before)
+        await link.stop()
+        await near.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    async with asyncio.timeout(CALL_SECONDS):
+        while not true():
+            await asyncio.sleep(0.02)
 
 
 async def leave_many_watches(service: Service, host: Host) -> None:

@@ -116,6 +116,11 @@ class Following:
         self.background = Background()
         self._reconnects = 0
 
+    @property
+    def count(self) -> int:
+        """How many games are followed."""
+        return len(self._games)
+
     def game(self, game_id: UUID) -> FollowedGame | None:
         """A game that is followed already."""
         return self._games.get(game_id)

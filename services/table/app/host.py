@@ -68,6 +68,9 @@ class Host:
         # Games that met a fault of ours: they are served no more by this process, and their logs stay for the next.
         self.stopped: set[UUID] = set()
         self.stopping = False
+        # Games of others that were taken over, and games that others have taken from here.
+        self.claimed_count = 0
+        self.beaten_count = 0
         self._audiences = audiences
         self._following = following
         self._loads = asyncio.Semaphore(LOADS_AT_ONCE)
@@ -176,6 +179,7 @@ class Host:
     async def _claim_one(self, game_id: UUID, epoch: int) -> None:
         claimed = await self.store.claim(self.id, game_id, epoch)
         if claimed is not None:
+            self.claimed_count += 1
             log.info("claimed a game", game=str(game_id), epoch=claimed)
             await self._taken(game_id, claimed)
 
@@ -188,6 +192,7 @@ class Host:
         own = dict(await self.store.own_games(self.id))
         for game in here:
             if own.get(game.game_id) != game.epoch and not game.dropped:
+                self.beaten_count += 1
                 log.warning("a game has become another's", game=str(game.game_id), epoch=game.epoch)
                 game.let_go()
         for game_id, epoch in own.items():
@@ -212,6 +217,7 @@ class Host:
                     await self.compare()
                 if self.heartbeat.is_sure:
                     claimed = await self.store.claim_abandoned(self.id)
+                    self.claimed_count += len(claimed)
                     for game_id, epoch in claimed:
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
                         self._take_soon(game_id, epoch)

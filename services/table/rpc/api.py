@@ -187,6 +187,7 @@ class TableApi:
             subscription.push(response.SerializeToString(), asyncio.get_running_loop().time())
 
         def refuse(refused: Refused) -> None:
+            call.count_refusal(refused)
             refusal = table_pb2.Refusal(command_id=act.command_id, status=refused.status())
             answer(table_pb2.PlayResponse(refusal=refusal))
 
