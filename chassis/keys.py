@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chassis.auth import KeyFiles, new_key, public_part
-from chassis.files import LOOK_SECONDS, write_whole
+from chassis.files import write_whole
 
-# How long to wait between publishing a key and signing with it.
-PUBLISHED_SECONDS: Final = 4 * LOOK_SECONDS
+# How long to wait between publishing a key and signing with it: replicas read it within seconds, but others may keep
+# the set that the public port shows for a minute.
+PUBLISHED_SECONDS: Final = 75.0
 # No token lives longer: a service's is renewed long before.
 TOKEN_SECONDS_MAX: Final = 48 * 3600
 

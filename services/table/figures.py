@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from chassis.telemetry import histogram
 from services.table.app.audience import Audiences
 from services.table.app.following import Following
 from services.table.app.host import Host
@@ -29,6 +30,9 @@ class TableCollector(Collector):
         yield games
         streams = sum(len(audience.subscriptions) for audience in list(self._audiences.open))
         yield GaugeMetricFamily("levata_table_streams", "Streams that hear of games.", value=streams)
+        yield histogram(
+            "levata_table_mailbox_seconds", "How long requests waited for those before them.", host.mailbox_seconds
+        )
         yield CounterMetricFamily(
             "levata_table_claims",
             "Games taken over from replicas that were silent or had released them.",

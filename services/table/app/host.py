@@ -12,6 +12,7 @@ import structlog
 
 from chassis.clock import Clock
 from chassis.errors import Refused
+from chassis.figures import SECONDS, Histogram
 from chassis.tasks import Background
 from services.table.app import errors
 from services.table.app.audience import Audiences
@@ -62,6 +63,7 @@ class Host:
         self.deadlines = Deadlines()
         self.thinkers = Thinkers()
         self.background = Background()
+        self.mailbox_seconds = Histogram(SECONDS)
         self.games: dict[UUID, RunningGame] = {}
         # Games whose first commit is under way here: their rows come before.
         self.beginning: set[UUID] = set()

@@ -16,6 +16,7 @@ import structlog
 
 from chassis.clock import Clock
 from chassis.errors import Refused
+from chassis.figures import Histogram
 from chassis.log import AppendResult
 from chassis.tasks import Background
 from rules.game import Rejection, Seat
@@ -36,6 +37,8 @@ from services.table.domain import SLOW_BOTS, BotQuestion, Decider, SeatRejection
 log = structlog.get_logger(__name__)
 
 COMMANDS_WAITING_MAX: Final = 64
+# Of one account, so that nobody fills the mailbox for the others.
+COMMANDS_OF_ONE_MAX: Final = 8
 RECOVERY_PAUSES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 
@@ -50,6 +53,8 @@ class Surroundings(Protocol):
     deadlines: Deadlines
     heartbeat: Heartbeat
     background: Background
+    # How long requests waited for those before them.
+    mailbox_seconds: Histogram
 
     @property
     def id(self) -> UUID:
@@ -81,6 +86,8 @@ def late_answer(command: Command, applied: Applied | None, otherwise: Refused) -
 class _Waiting(NamedTuple):
     command: Command
     done: Done
+    # Loop time at which it began to wait for those before it.
+    since: float = 0.0
 
 
 class _InFlight(NamedTuple):
@@ -123,8 +130,8 @@ class RunningGame:
         self._recovering = False
         # A slow bot decides now, in another process; meanwhile commands are taken, though few can do anything.
         self._thinking = False
-        # Commands that are looked up in the log now.
-        self._looking_up = 0
+        # Whose commands are looked up in the log now.
+        self._looking_up: list[str] = []
         self.dropped = False
         self.audience = audience
         # When the host looks at this game next; see `Deadlines`.
@@ -142,14 +149,18 @@ class RunningGame:
         if isinstance(request, Sign):
             self._hear(request, done)
             return
-        waiting = _Waiting(request, done)
         if self._in_flight is None and not self._recovering:
-            self._handle(waiting)
+            self._handle(_Waiting(request, done))
             self._go_on()
-        elif len(self._queue) < COMMANDS_WAITING_MAX:
-            self._queue.append(waiting)
+        elif self._has_room([waiting.command.account for waiting in self._queue], request.account):
+            self._queue.append(_Waiting(request, done, asyncio.get_running_loop().time()))
         else:
             done(errors.busy(), False)
+
+    @staticmethod
+    def _has_room(waiting: list[str], account: str) -> bool:
+        """Whether one more command of an account may wait beside those of these accounts."""
+        return len(waiting) < COMMANDS_WAITING_MAX and waiting.count(account) < COMMANDS_OF_ONE_MAX
 
     def take_over(self) -> None:
         """The first act of a new host: a logged event that fences the old one."""
@@ -287,8 +298,8 @@ class RunningGame:
             self._go_on()
 
     def _look_up(self, waiting: _Waiting, otherwise: Refused) -> None:
-        if self._looking_up < COMMANDS_WAITING_MAX:
-            self._looking_up += 1
+        if self._has_room(self._looking_up, waiting.command.account):
+            self._looking_up.append(waiting.command.account)
             self._around.background.spawn("look up a command", self._answer_late(waiting, otherwise))
         else:
             waiting.done(errors.busy(), False)
@@ -303,7 +314,7 @@ class RunningGame:
             answer = refused, False
         finally:
             # Also when this is cancelled, because the replica stops.
-            self._looking_up -= 1
+            self._looking_up.remove(waiting.command.account)
             waiting.done(*answer)
 
     def _server_step(self, step: Step | Rejection) -> None:
@@ -361,7 +372,9 @@ class RunningGame:
     def _go_on(self) -> None:
         while self._is_idle:
             if self._queue:
-                self._handle(self._queue.popleft())
+                waiting = self._queue.popleft()
+                self._around.mailbox_seconds.observe(asyncio.get_running_loop().time() - waiting.since)
+                self._handle(waiting)
             elif not self._may_decide:
                 return
             elif (seat := self._returned()) is not None:

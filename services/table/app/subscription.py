@@ -3,13 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from services.table.domain import Table, Viewer
 
 # A viewer with so many unsent messages is cut off and may resume; a deal of six is some 60 messages.
 QUEUE_MAX: Final = 256
+BYTES_MAX: Final = 256 * 1024
+# A client that is told the end of its stream, and does not read it, is not waited for longer than this.
+LINGER_SECONDS: Final = 10.0
 # Commands of one stream that wait for their commits.
 EXPECTED_MAX: Final = 64
 
@@ -17,7 +20,20 @@ EXPECTED_MAX: Final = 64
 class Subscription:
     """Messages for one stream, in order. `push` is for the game, `pump` for the stream's handler."""
 
-    __slots__ = ("_cut_off", "_done", "_messages", "_waiter", "account", "expected", "pushed_at", "version", "viewer")
+    __slots__ = (
+        "_abandoned",
+        "_bytes",
+        "_cut_off",
+        "_done",
+        "_messages",
+        "_pump",
+        "_waiter",
+        "account",
+        "expected",
+        "pushed_at",
+        "version",
+        "viewer",
+    )
 
     def __init__(self, viewer: Viewer, account: str, version: int, cut_off: bytes) -> None:
         """`cut_off` is the last message to a viewer that lags too far."""
@@ -32,8 +48,11 @@ class Subscription:
         # Loop time of the last push; heartbeats fill silences.
         self.pushed_at = 0.0
         self._messages: deque[bytes] = deque()
+        self._bytes = 0
         self._waiter: asyncio.Future[None] | None = None
+        self._pump: asyncio.Task[Any] | None = None
         self._done = False
+        self._abandoned = False
 
     def is_still_of(self, table: Table) -> bool:
         """Whether the account has this view of the table yet: not once it has left the seat, or taken one."""
@@ -58,7 +77,8 @@ class Subscription:
         """Send this after what waits already; a viewer who lags too far is cut off."""
         if self._done:
             return
-        if len(self._messages) >= QUEUE_MAX:
+        self._bytes += len(message)
+        if len(self._messages) >= QUEUE_MAX or self._bytes > BYTES_MAX:
             self._messages.clear()
             self.end(self._cut_off)
             return
@@ -74,13 +94,34 @@ class Subscription:
             self._messages.append(last)
         self._done = True
         self._wake()
+        if self._pump is not None:
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._abandon)
+
+    def _abandon(self) -> None:
+        if self._pump is not None:
+            self._abandoned = True
+            self._pump.cancel()
 
     async def pump(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Write messages until the stream ends; leaves with the writer's error when the client is gone."""
+        self._pump = asyncio.current_task()
+        try:
+            await self._write_all(write)
+        except asyncio.CancelledError:
+            if not self._abandoned:
+                raise
+            assert self._pump is not None
+            self._pump.uncancel()
+        finally:
+            self._pump = None
+
+    async def _write_all(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         messages = self._messages
         while True:
             while messages:
-                await write(messages.popleft())
+                message = messages.popleft()
+                await write(message)
+                self._bytes -= len(message)
             if self._done:
                 return
             self._waiter = asyncio.get_running_loop().create_future()
