@@ -27,7 +27,7 @@ PAUSE_SECONDS: Final = 0.2
 # With the first message that comes so long after the last time they say that they are there.
 HERE_SECONDS: Final = 3.0
 
-AGAIN: Final = {"TEMPORARILY_UNAVAILABLE", "GAME_BUSY"}
+AGAIN: Final = {"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "RATE_LIMITED"}
 # What grpc itself reports of a lost connection; on a stream that one writes to it may be its INTERNAL.
 BROKEN: Final = {
     grpc.StatusCode.UNAVAILABLE,

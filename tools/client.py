@@ -32,7 +32,7 @@ PAUSE_SECONDS_MIN: Final = 0.1
 PAUSE_SECONDS_MAX: Final = 2.0
 
 # Refusals that say: the same again, a little later.
-_AGAIN: Final = frozenset({"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "TOO_MANY_CALLS"})
+_AGAIN: Final = frozenset({"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "RATE_LIMITED", "TOO_MANY_CALLS"})
 # What the network and the edge report, without a reason of ours, when a server is away.
 _NETWORK: Final = frozenset(
     {

@@ -45,7 +45,7 @@ WAIT_SECONDS_MAX: Final = 4.0
 _TABLE: Final = table_pb2.DESCRIPTOR.services_by_name["Table"]
 
 # Refusals that say: the same again, a little later.
-_AGAIN: Final = frozenset({"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "TOO_MANY_CALLS"})
+_AGAIN: Final = frozenset({"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "RATE_LIMITED", "TOO_MANY_CALLS"})
 # Refusals of a move that are an answer: the decision is closed.
 _TOO_LATE: Final = frozenset({"STALE", "GAME_FINISHED"})
 # What grpc itself reports of a lost connection; on a stream that one writes to it may be its INTERNAL.
