@@ -12,7 +12,7 @@ import pytest
 
 from chassis.auth import KeyFiles, Signer
 from services.table.domain import ClockResumed
-from tests.conftest import Database
+from tests.conftest import ROOMY_LIMITS, Database
 from tests.persistent_players import PersistentPlayer, StreamingPlayer, WatchingPlayer, assert_kept
 from tests.table_client import SEAT_ACCOUNTS, GameLog, Service, create_game, log_reader
 from tools.embedded.process import free_port
@@ -31,6 +31,7 @@ async def table_process(database: Database, keys: KeyFiles, port: int) -> AsyncI
         "LEVATA_POSTGRES_DSN": database.dsn("table"),
         "LEVATA_JWKS_FILE": str(keys.jwks),
         "LEVATA_LISTEN": f"127.0.0.1:{port}",
+        "LEVATA_LIMITS": ROOMY_LIMITS,
     }
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "services.table", cwd=ROOT, env=environment, stdout=sys.stderr

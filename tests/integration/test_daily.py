@@ -73,6 +73,9 @@ class Calendar:
         with psycopg.connect(self._database.admin_dsn, autocommit=True) as connection:
             connection.execute("update tables.clock_offset set amount = %s - clock_timestamp()", (moment,))
         await self.host.clock.measure(self._pool)
+        # The host has not been seen for a long while now, and does not know whether its games are its own still.
+        while not self.host.heartbeat.is_sure:
+            await asyncio.sleep(0.02)
         self.service._tokens.clear()
 
 
