@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from chassis.auth import KeyFiles, key_files
 from chassis.keys import PUBLISHED_SECONDS, TOKEN_SECONDS_MAX, Key, NoSuchKey, keys, publish_next, sign_with
@@ -28,10 +27,9 @@ Data = Annotated[Path, typer.Option(metavar="FOLDER", help="The data folder of `
 @app.command("list")
 def list_(data: Data = DEFAULT_DATA) -> None:
     """The keys that tokens are checked with."""
-    table = Table("key", "state")
     for key in keys(_files(data)):
-        table.add_row(key.key_id, _state(key))
-    console.print(table)
+        # Never cut: the ids are there to be copied.
+        console.print(f"{key.key_id}  {_state(key)}", soft_wrap=True)
 
 
 @app.command()
@@ -45,7 +43,8 @@ def rotate(data: Data = DEFAULT_DATA) -> None:
     console.print("It signs now.")
 
 
-@app.command()
+# An id may begin with a hyphen.
+@app.command(context_settings={"ignore_unknown_options": True})
 def withdraw(
     key: Annotated[str, typer.Argument(help="The key's id, as `list` shows it.")], data: Data = DEFAULT_DATA
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from typer.testing import CliRunner
 
 from chassis import files as files_module
 from chassis import keys as rotation
@@ -16,6 +17,7 @@ from chassis.clock import Clock
 from chassis.errors import Refused
 from chassis.files import TokenFile, followed, write_whole
 from chassis.keys import Key, NoSuchKey, publish_next, sign_with, withdraw
+from tools import keys as keys_command
 from tools.tokens import Tokens
 
 ACCOUNT = "0199bbbb-0000-7000-8000-000000000000"
@@ -174,3 +176,26 @@ def test_tokens_are_for_their_owner_and_due_in_time_and_with_another_key(
         moved = tokens._issued_at + later
         monkeypatch.setattr("tools.tokens.time.time", lambda moved=moved: moved)
         assert tokens.are_due(files.signing_key)
+
+
+def test_the_command_lists_rotates_and_withdraws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys_command, "PUBLISHED_SECONDS", 0)
+
+    def levata_keys(*arguments: str) -> str:
+        result = CliRunner().invoke(keys_command.app, [*arguments, "--data", str(tmp_path)])
+        return result.output if result.exit_code == 0 else f"{result.exit_code}: {result.exception}"
+
+    assert "./levata up makes them" in levata_keys("list")
+    (tmp_path / "keys").mkdir()
+    files = make_keys(tmp_path / "keys")
+    first = rotation.keys(files)[0].key_id
+    assert levata_keys("list") == f"{first}  signs\n"
+    assert "It signs now." in levata_keys("rotate")
+    [retired, signing] = levata_keys("list").splitlines()
+    assert retired.startswith(f"{first}  retired")
+    assert signing.endswith("  signs")
+    assert "rotate first" in levata_keys("withdraw", signing.split()[0])
+    # One in 64 ids looks like an option.
+    write_whole(files.jwks, files.jwks.read_text().replace(first, "-a"), 0o644)
+    assert "refused within seconds" in " ".join(levata_keys("withdraw", "-a").split())
+    assert levata_keys("list") == f"{signing}\n"
