@@ -22,7 +22,7 @@ def test_faults_are_within_the_round_and_to_what_they_can_be_done_to() -> None:
             assert fault.at_seconds + fault.seconds <= LAST_SECONDS + 0.01
             assert (fault.seconds == 0) == (fault.deed in SUDDEN)
             match fault.deed:
-                case Deed.KILL | Deed.STALL:
+                case Deed.KILL | Deed.STALL | Deed.STALL_AND_KILL:
                     assert fault.target in PROCESSES
                 case Deed.DELETE_STREAM | Deed.DELETE_STORE:
                     assert fault.target == "nats"

@@ -41,7 +41,7 @@ class Nemesis:
     async def _carry_out(self, fault: Fault) -> None:
         await asyncio.sleep(fault.at_seconds)
         match fault.deed:
-            case Deed.KILL | Deed.DELETE_STORE | Deed.STALL:
+            case Deed.KILL | Deed.STALL | Deed.STALL_AND_KILL | Deed.DELETE_STORE:
                 async with self._hands[fault.target], self._noted(fault):
                     await self._harm_process(fault)
             case Deed.DELETE_STREAM:
@@ -60,15 +60,21 @@ class Nemesis:
             self._history.add(Outage(fault.target, fault.deed.value, began_us, now_us()))
 
     async def _harm_process(self, fault: Fault) -> None:
-        if fault.deed is Deed.STALL:
-            self._world.stall(fault.target)
-            await asyncio.sleep(fault.seconds)
-            self._world.wake(fault.target)
-            return
-        self._world.kill(fault.target)
-        if fault.deed is Deed.DELETE_STORE:
-            self._world.delete_store()
-        await asyncio.sleep(fault.seconds)
+        match fault.deed:
+            case Deed.STALL:
+                self._world.stall(fault.target)
+                await asyncio.sleep(fault.seconds)
+                self._world.wake(fault.target)
+                return
+            case Deed.STALL_AND_KILL:
+                self._world.stall(fault.target)
+                await asyncio.sleep(fault.seconds)
+                self._world.kill(fault.target)
+            case _:
+                self._world.kill(fault.target)
+                if fault.deed is Deed.DELETE_STORE:
+                    self._world.delete_store()
+                await asyncio.sleep(fault.seconds)
         await self._world.restart(fault.target)
 
     async def _harm_link(self, fault: Fault) -> None:
@@ -82,11 +88,14 @@ class Nemesis:
                 return
             case Deed.CLOSE:
                 link.close()
-            case Deed.HOLD:
+            case Deed.HOLD | Deed.HOLD_AND_CUT:
                 link.hold()
             case Deed.SLOW:
                 link.slow_down(fault.force * SLOW_SECONDS_MAX)
         await asyncio.sleep(fault.seconds)
+        if fault.deed is Deed.HOLD_AND_CUT:
+            # What waited in it is lost.
+            link.cut()
         link.mend()
 
     async def _watch(self) -> None:

@@ -19,10 +19,12 @@ class Deed(Enum):
     # To a process.
     KILL = "kill"
     STALL = "stall"
+    STALL_AND_KILL = "stall, then kill"
     # To a link.
     CUT = "cut"
     CLOSE = "close"
     HOLD = "hold"
+    HOLD_AND_CUT = "hold, then cut"
     SLOW = "slow"
     LOSE_ANSWERS = "lose answers"
     # To JetStream: its stream is deleted by an operator, or all its files are.
@@ -89,6 +91,20 @@ _MATCHES: Final = {
     Match("oh_hell", "standard", 3): 1,
     Match("klaverjas", "amsterdam", 4): 1,
 }
+# How often each comes up. What waits in something that then dies is where promises are lost.
+_DEEDS: Final = {
+    Deed.KILL: 4,
+    Deed.STALL: 4,
+    Deed.STALL_AND_KILL: 3,
+    Deed.CUT: 2,
+    Deed.CLOSE: 2,
+    Deed.HOLD: 2,
+    Deed.HOLD_AND_CUT: 3,
+    Deed.SLOW: 1,
+    Deed.LOSE_ANSWERS: 3,
+    Deed.DELETE_STREAM: 1,
+    Deed.DELETE_STORE: 1,
+}
 _PARTIES: Final = 4
 _PEOPLE: Final = (1, 1, 2, 2, 2, 3)
 _FAULTS_MIN, _FAULTS_MAX = 2, 5
@@ -111,13 +127,9 @@ def _faults(chance: random.Random, processes: Sequence[str], links: Sequence[str
 
 
 def _fault(chance: random.Random, processes: Sequence[str], links: Sequence[str]) -> Fault:
-    deed = chance.choices(
-        list(Deed),
-        # Processes that stop and answers that are lost have shown most.
-        weights=[4, 4, 2, 2, 2, 1, 3, 1, 1],
-    )[0]
+    deed = chance.choices(list(_DEEDS), weights=list(_DEEDS.values()))[0]
     match deed:
-        case Deed.KILL | Deed.STALL:
+        case Deed.KILL | Deed.STALL | Deed.STALL_AND_KILL:
             target = chance.choices(processes, weights=[_weight(process) for process in processes])[0]
         case Deed.DELETE_STREAM | Deed.DELETE_STORE:
             target = "nats"
