@@ -130,11 +130,11 @@ def _fault(chance: random.Random, processes: Sequence[str], links: Sequence[str]
     deed = chance.choices(list(_DEEDS), weights=list(_DEEDS.values()))[0]
     match deed:
         case Deed.KILL | Deed.STALL | Deed.STALL_AND_KILL:
-            target = chance.choices(processes, weights=[_weight(process) for process in processes])[0]
+            target = _weighted(chance, processes)
         case Deed.DELETE_STREAM | Deed.DELETE_STORE:
             target = "nats"
         case _:
-            target = chance.choice(links)
+            target = _weighted(chance, links)
     at_seconds = chance.uniform(FIRST_SECONDS, LAST_SECONDS - 1.0)
     longest = LAST_SECONDS - at_seconds
     # Half are short hiccups, which nobody may notice; the others last long enough for games to be taken over.
@@ -142,9 +142,10 @@ def _fault(chance: random.Random, processes: Sequence[str], links: Sequence[str]
     return Fault(round(at_seconds, 3), deed, target, round(seconds, 3), round(chance.random(), 3))
 
 
-def _weight(process: str) -> int:
-    """Hosts of games matter most."""
-    return 3 if process.startswith("table") else 2 if process in ("postgres", "nats") else 1
+def _weighted(chance: random.Random, names: Sequence[str]) -> str:
+    """A process or link: hosts of games matter most."""
+    weights = [3 if "table" in name else 2 if name in ("postgres", "nats") else 1 for name in names]
+    return chance.choices(names, weights=weights)[0]
 
 
 def _meet(one: Fault, other: Fault) -> bool:
