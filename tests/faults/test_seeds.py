@@ -1,7 +1,4 @@
-"""A fixed few of the rounds of `levata faults`: real processes, killed, stalled and cut off; no promise is broken.
-
-Seeds that once failed stay here with what they had shown.
-"""
+"""A fixed few of the rounds of `levata faults`: real processes, killed, stalled and cut off; no promise is broken."""
 
 from collections.abc import AsyncIterator
 
@@ -14,6 +11,9 @@ from tools.faults.schedule import draw
 from tools.faults.world import World
 
 TABLES = 2
+# Short ones, with these services: a host stalled while Postgres is killed; answers lost on three ways, and a host that
+# is stalled and then dies; a host killed while the other one loses its connections.
+SEEDS = [803, 827, 1105]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -26,7 +26,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
 async def test_round_keeps_every_promise(world: World, seed: int) -> None:
     evidence = await play_round(world, draw(seed, list(world.processes), list(world.links)))
     assert check(evidence) == []
