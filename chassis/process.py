@@ -27,12 +27,11 @@ def run(service_name: str, kind: type[S], build: Callable[[S], AbstractAsyncCont
     """Run a service until SIGTERM or Ctrl-C; exits with 0 then, 2 for bad settings, 1 if it fails."""
     try:
         settings = read_settings(kind, service_name)
+        configure_logging(service_name, settings.log_format, settings.log_level)
+        uvloop.run(_serve(build(settings)))
     except SettingsError as error:
         sys.stderr.write(f"{service_name}: {error}\n")
         sys.exit(2)
-    configure_logging(service_name, settings.log_format, settings.log_level)
-    try:
-        uvloop.run(_serve(build(settings)))
     except Exception:
         log.exception("failed")
         sys.exit(1)

@@ -74,7 +74,7 @@ S = TypeVar("S", bound=Settings)
 
 
 class SettingsError(Exception):
-    """The environment does not say what the service must know; the message names the variables."""
+    """The environment, or a file that it names, does not say what the service must know; the message says where."""
 
 
 def read_settings(kind: type[S], service_name: str) -> S:

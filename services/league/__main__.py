@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from levata.facts.v1 import facts_pb2
+
 from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
-from chassis.facts import RemoteFacts, Report
+from chassis.facts import LEAGUE, FactLog, FactsService, Relay, RemoteFacts, Report
 from chassis.process import run
-from chassis.rpc import Server
+from chassis.rpc import Access, Server
 from chassis.settings import Address, Settings
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.league import consumers, rpc
@@ -19,8 +21,11 @@ from services.league.app import League
 from services.league.store import PostgresRecords
 
 STOP_SECONDS: Final = 3
-# What the consumer is called in health and figures.
+# What the consumer and the relay are called in health and figures.
 GAMES_FACTS: Final = "levata.facts.games"
+RELAY: Final = "levata.facts.relay"
+# Who hears of closed weeks.
+FACTS_ACCESS: Final = Access.by("ledger")
 
 
 @asynccontextmanager
@@ -33,21 +38,25 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         stack.push_async_callback(nats.close)
         owner = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token))
         consumer = consumers.consumer(owner, pool, nats)
+        relay = Relay(pool, nats, LEAGUE)
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
         rpc.serve(server, League(PostgresRecords(pool), consumers.Rebuilding(owner, pool)))
-        report = Report(GAMES_FACTS, lambda: consumer.status)
+        server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
+        reports = [Report(GAMES_FACTS, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
         revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             process = ProcessCollector(server, asyncio.get_running_loop(), pool)
-            serve_metrics(settings.metrics_listen, [process, report, *revocations])
+            serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        await consumer.start()
-        stack.push_async_callback(consumer.stop)
-        telling = asyncio.create_task(report.keep_health(server), name="health of the consumer")
-        stack.callback(telling.cancel)
+        for worker in (relay, consumer):
+            await worker.start()
+            stack.push_async_callback(worker.stop)
+        for report in reports:
+            telling = asyncio.create_task(report.keep_health(server), name="health of facts")
+            stack.callback(telling.cancel)
         await stack.enter_async_context(health.kept(server, health.reaches(pool)))
         yield Address(settings.listen.host, port)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Final
 
 from levata.facts.v1 import facts_pb2
@@ -11,51 +12,71 @@ from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
-from chassis.facts import LEDGER, FactLog, FactsService, Relay, RemoteFacts, Report
+from chassis.facts import LEDGER, Consumer, FactLog, FactsService, Relay, RemoteFacts, Report, Status
 from chassis.process import run
 from chassis.rpc import Access, Server
-from chassis.settings import Address, Settings
+from chassis.settings import Address
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.ledger.app.entries import EntryDesk
-from services.ledger.consumers import games
-from services.ledger.domain.entries import RoomTerms
+from services.ledger.app.mondays import Mondays
+from services.ledger.catalogue import read_catalogue
+from services.ledger.consumers import accounts, games, league
 from services.ledger.rpc import entries
+from services.ledger.settings import LedgerSettings
 from services.ledger.store.entries import PostgresEntries
+from services.ledger.store.games import keep_edition
+from services.ledger.store.members import PostgresMembers
 
 STOP_SECONDS: Final = 3
-# What the consumer and the relay are called in health and figures.
-GAMES_FACTS: Final = "levata.facts.games"
+# What is heard: its name in health and figures, the service that owns the log, and what hears it.
+HEARD: Final = (
+    ("levata.facts.games", "table", games.consumer),
+    ("levata.facts.accounts", "accounts", accounts.consumer),
+    ("levata.facts.league", "league", league.consumer),
+)
 RELAY: Final = "levata.facts.relay"
 # Who hears of prizes and refunds.
 FACTS_ACCESS: Final = Access.by("league")
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[Address]:
+async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
     """Start the service; it is stopped at the end of the context."""
+    edition = read_catalogue(settings.catalogue_file, settings.time_zone)
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await bus.connect(settings.nats_url, settings.service_name)
         stack.push_async_callback(nats.close)
-        consumer = games.consumer(
-            await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token)), pool, nats
-        )
+        await keep_edition(pool, edition)
+        consumers = {
+            name: heard(
+                await stack.enter_async_context(RemoteFacts.at(settings.peers[service], settings.service_token)),
+                pool,
+                nats,
+                edition,
+            )
+            for name, service, heard in HEARD
+        }
         relay = Relay(pool, nats, LEDGER)
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        rooms: dict[int, RoomTerms] = {}
-        entries.serve(server, EntryDesk(PostgresEntries(pool), rooms))
+        mondays = Mondays(PostgresMembers(pool), edition.catalogue, clock.now_us)
+        entries.serve(server, EntryDesk(PostgresEntries(pool), mondays, edition.catalogue.rooms))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
-        reports = [Report(GAMES_FACTS, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
+        reports = [
+            *(Report(name, partial(_status_of, consumer)) for name, consumer in consumers.items()),
+            Report(RELAY, partial(_status_of, relay)),
+        ]
         revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             process = ProcessCollector(server, asyncio.get_running_loop(), pool)
             serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        for worker in (relay, consumer):
+        workers: list[Relay | Consumer] = [relay, *consumers.values()]
+        for worker in workers:
             await worker.start()
             stack.push_async_callback(worker.stop)
         for report in reports:
@@ -65,5 +86,9 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         yield Address(settings.listen.host, port)
 
 
+def _status_of(worker: Consumer | Relay) -> Status:
+    return worker.status
+
+
 if __name__ == "__main__":
-    run("ledger", Settings, build)
+    run("ledger", LedgerSettings, build)

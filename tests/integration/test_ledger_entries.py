@@ -5,23 +5,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from uuid import UUID, uuid4
 
 import pytest
-from levata.table.v1 import facts_pb2, table_pb2
+from levata.table.v1 import facts_pb2
 
 from chassis.database import Pool, open_pool
 from chassis.errors import Refused
-from chassis.facts import Fact
 from services.ledger.app.entries import Asked, EntryDesk
-from services.ledger.consumers import games
 from services.ledger.domain.entries import Entrant, RoomTerms
-from services.ledger.domain.journal import Balance, Cause, CauseKind, Currency, House, Outcome, Transfer, posted
+from services.ledger.domain.journal import Balance, Currency
 from services.ledger.store.entries import PostgresEntries
-from services.ledger.store.journal import put_down
 from tests.conftest import Database
+from tests.ledger import began, cancelled, entry_desk, give, has, tell
 
 ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
 ROOMS = {1: RoomTerms(0, 0, 300), 2: RoomTerms(200, 0, 500), 11: RoomTerms(250_000, 10, 625_000)}
 COIN, GOLD, COFFEE = Currency.COIN, Currency.GOLD, Currency.COFFEE_2
-WELCOME = Cause(CauseKind.GRANT, "test", "welcome")
 
 
 @pytest.fixture
@@ -32,37 +29,7 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
 
 @pytest.fixture
 def desk(pool: Pool) -> EntryDesk:
-    return EntryDesk(PostgresEntries(pool), ROOMS)
-
-
-async def give(pool: Pool, account: UUID, amount: int, currency: Currency = COIN) -> None:
-    transfer = Transfer(House.GRANTS.value, account, currency, amount)
-    async with pool.acquire() as session, session.transaction():
-        (decided,) = await put_down(session, [posted(f"give {uuid4()}", WELCOME, [transfer])])
-    assert decided.outcome is Outcome.DONE
-
-
-async def has(pool: Pool, account: UUID, currency: Currency = COIN) -> Balance:
-    query = "select posted, held from balance where account = $1 and currency = $2"
-    row = await pool.fetchrow(query, account, currency.value)
-    return Balance() if row is None else Balance(*row)
-
-
-async def tell(pool: Pool, fact: facts_pb2.GameFact) -> None:
-    """Give a fact its effect, as the consumer does."""
-    subject = f"levata.games.{fact.WhichOneof('kind')}.{fact.game_id}"
-    async with pool.acquire() as session, session.transaction():
-        await games.apply(session, Fact(1, subject, fact.SerializeToString(), 0))
-
-
-def began(game_id: UUID, seated: Sequence[UUID]) -> facts_pb2.GameFact:
-    seats = [facts_pb2.FactSeat(account_id=str(account)) for account in seated]
-    created = facts_pb2.CreatedFact(game_type="euchre", mode=table_pb2.MODE_QUICK_PLAY, seats=seats)
-    return facts_pb2.GameFact(game_id=str(game_id), version=1, created=created)
-
-
-def cancelled(game_id: UUID, version: int = 1) -> facts_pb2.GameFact:
-    return facts_pb2.GameFact(game_id=str(game_id), version=version, cancelled=facts_pb2.CancelledFact())
+    return entry_desk(pool, ROOMS)
 
 
 def refusals(entrants: Sequence[Entrant]) -> list[Currency | None]:

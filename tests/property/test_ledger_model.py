@@ -19,13 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from chassis.database import Pool, open_pool
 from services.ledger import projections
-from services.ledger.app.entries import Asked, EntryDesk
+from services.ledger.app.entries import Asked
 from services.ledger.domain.entries import RoomTerms
 from services.ledger.domain.journal import Cause, CauseKind, Currency, Entry, House, Outcome, Transfer, posted
-from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.journal import JournalWriter, put_down
 from tests.conftest import Database
-from tests.integration.test_ledger_entries import began, cancelled, tell
+from tests.ledger import began, cancelled, entry_desk, tell
 
 T = TypeVar("T")
 
@@ -157,7 +156,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def check_hold(self, game_id: UUID) -> None:
         held = self.games[game_id]
-        answer = self.do(EntryDesk(PostgresEntries(self.pool), ROOMS).hold(game_id, held.asked))
+        answer = self.do(entry_desk(self.pool, ROOMS).hold(game_id, held.asked))
         assert [each.refusal is not None for each in answer] == held.refused
 
     @rule(data=st.data())

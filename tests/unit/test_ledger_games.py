@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from services.ledger.domain.catalogue import Amounts
 from services.ledger.domain.games import Coached, FinishedGame, Holder, ScoredDeal, coach_pay, good_rows, pay, prize
 from services.ledger.domain.journal import Currency, House, Transfer
-from tests.ledger_terms import CATALOGUE, COIN, DOUBLE, GOLD, ONE_AND_A_HALF, QUINTUPLE, TRIPLE
+from tests.ledger import CATALOGUE, COIN, DOUBLE, GOLD, ONE_AND_A_HALF, QUINTUPLE, TRIPLE
 
 GAME_ID = UUID("0199bbbb-0000-7000-8000-000000000001")
 ALICE, BOB = (UUID(int=number, version=4) for number in (1, 2))

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from services.ledger.domain.grants import ClosedClass, monday_entries, weekly_entries, welcome_entry
 from services.ledger.domain.journal import COFFEES, Entry
-from tests.ledger_terms import CATALOGUE, COIN, GOLD
+from tests.ledger import CATALOGUE, COIN, GOLD
 
 ALICE, BOB, CAROL, DAVE = (UUID(int=number, version=4) for number in (1, 2, 3, 4))
 WEEK = date(2026, 11, 9)

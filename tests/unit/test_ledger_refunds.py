@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rules.vip import vip_weekdays
 from services.ledger.domain.journal import Currency, Entry, House, Transfer
 from services.ledger.domain.refunds import PlayedGame, RefundRefusal, refund_entry, refused
-from tests.ledger_terms import CATALOGUE, COIN, DOUBLE, GOLD, ONE_AND_A_HALF
+from tests.ledger import CATALOGUE, COIN, DOUBLE, GOLD, ONE_AND_A_HALF
 
 GAME_ID = UUID("0199bbbb-0000-7000-8000-000000000001")
 # VIP on Mondays and Saturdays.

@@ -8,6 +8,7 @@ from uuid import UUID
 import grpc
 
 from chassis.errors import Refused
+from services.ledger.app.mondays import Mondays
 from services.ledger.app.ports import Decided, Entries, HeldGame, Holding
 from services.ledger.domain.entries import Entrant, RoomTerms, ended_entries, held_entry, returned_entries
 from services.ledger.domain.journal import Currency, Entry
@@ -31,8 +32,9 @@ class Asked:
 class EntryDesk:
     """Holds entries, and ends them."""
 
-    def __init__(self, entries: Entries, rooms: Mapping[int, RoomTerms]) -> None:
+    def __init__(self, entries: Entries, mondays: Mondays, rooms: Mapping[int, RoomTerms]) -> None:
         self._entries = entries
+        self._mondays = mondays
         self._rooms = rooms
 
     async def hold(self, game_id: UUID, asked: Sequence[Asked]) -> tuple[Entrant, ...]:
@@ -42,6 +44,7 @@ class EntryDesk:
         other entrants under the same game, and with GAME_SETTLED once the game has begun or was cancelled.
         """
         self._check(asked)
+        await self._mondays.bring([each.account for each in asked])
         input_hash = _input_hash(asked)
         async with self._entries.holding(game_id, input_hash) as holding:
             known = await holding.known()

@@ -1,7 +1,8 @@
 """What the use cases need of the outside; `store` implements it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import date
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -78,4 +79,17 @@ class Entries(Protocol):
 
     async def unsettled(self, older_than_seconds: int, limit: int) -> list[UUID]:
         """Games whose entries have been held for so long without an end."""
+        ...
+
+
+class Members(Protocol):
+    """Accounts with an address. Refused while the ledger is away."""
+
+    async def bring_mondays(
+        self, accounts: Sequence[UUID], monday: date, entries_of: Callable[[UUID, date], Sequence[Entry]]
+    ) -> None:
+        """For accounts that have not had theirs up to `monday`, put down the entries, and remember it.
+
+        `entries_of` is given the account and the day after which its Mondays are due.
+        """
         ...

@@ -91,3 +91,13 @@ class Catalogue:
     def refund_terms(self, day: date) -> RefundTerms | None:
         """The terms for games that finished on a day."""
         return next((terms for terms in self.refunds if terms.since <= day), None)
+
+
+@value
+class Edition:
+    """A catalogue as it was written down: what is decided by it says so, and can be decided again later."""
+
+    catalogue: Catalogue
+    content: str
+    time_zone: str
+    hash: bytes

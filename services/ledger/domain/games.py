@@ -79,7 +79,8 @@ class Pay:
 
     holder: Holder
     prize: int
-    # For good deals in a row.
+    # Whether good play in this game is paid for at all, and what good deals in a row bring.
+    pays_good_play: bool
     good_play: Amounts
     # Of the account's day; not of the game, so that no refund takes it back.
     first_game: Amounts
@@ -110,17 +111,23 @@ def pay(
     `deals` are those of a classic game. `earlier_games` says by seat how many classic games the holder had finished in
     the same room on the same day before; a seat that is not in it had none.
     """
-    return [
-        Pay(
-            holder,
-            prize(holder, game, catalogue),
-            _good_play(holder, deals, catalogue.good_play)
-            if earns_good_play(game, holder, earlier_games.get(holder.seat, 0), catalogue.good_play)
-            else (),
-            catalogue.first_game if holder.eligible else (),
-        )
-        for holder in game.holders
-    ]
+    return [_pay_of(holder, game, deals, earlier_games.get(holder.seat, 0), catalogue) for holder in game.holders]
+
+
+def _pay_of(
+    holder: Holder, game: FinishedGame, deals: Sequence[ScoredDeal], earlier_games: int, catalogue: Catalogue
+) -> Pay:
+    terms = catalogue.good_play
+    games_a_day = terms.games_a_day.get(holder.room)
+    pays_good_play = game.is_classic and holder.eligible and (games_a_day is None or earlier_games < games_a_day)
+    rows = good_rows(deals, holder.seat, terms.row_deals) if pays_good_play else 0
+    return Pay(
+        holder,
+        prize(holder, game, catalogue),
+        pays_good_play,
+        tuple((currency, amount * rows) for currency, amount in terms.row) if rows else (),
+        catalogue.first_game if holder.eligible else (),
+    )
 
 
 def prize(holder: Holder, game: FinishedGame, catalogue: Catalogue) -> int:
@@ -136,17 +143,6 @@ def _percents(game: FinishedGame, shares: Shares) -> Percents:
     rules = rules_of(game.game_type)
     assert rules is not None, f"no such game: {game.game_type}"
     return shares.partners if rules.partners else shares.alone[len(game.places)]
-
-
-def earns_good_play(game: FinishedGame, holder: Holder, earlier_games: int, terms: GoodPlayTerms) -> bool:
-    """Whether good play in this game pays this holder anything."""
-    games_a_day = terms.games_a_day.get(holder.room)
-    return game.is_classic and holder.eligible and (games_a_day is None or earlier_games < games_a_day)
-
-
-def _good_play(holder: Holder, deals: Sequence[ScoredDeal], terms: GoodPlayTerms) -> Amounts:
-    rows = good_rows(deals, holder.seat, terms.row_deals)
-    return tuple((currency, amount * rows) for currency, amount in terms.row) if rows else ()
 
 
 def good_rows(deals: Sequence[ScoredDeal], seat: int, row_deals: int) -> int:

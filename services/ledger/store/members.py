@@ -1,0 +1,69 @@
+"""Accounts with an address, and closed weeks, in Postgres."""
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Final
+from uuid import UUID
+
+from chassis.database import Pool, Session, refusing_while_away
+from services.ledger.domain.catalogue import Edition
+from services.ledger.domain.journal import Entry
+from services.ledger.store.journal import put_down
+
+_ADD: Final = """
+    insert into member (account_id, registered_at, mondays_until)
+    values ($1, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3)
+    on conflict do nothing returning true"""
+_DELETE: Final = """
+    update member set deleted_at = timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
+    where account_id = $1 and deleted_at is null"""
+_DELETED: Final = "select account_id from member where account_id = any($1) and deleted_at is not null"
+_DUE: Final = """
+    select account_id, mondays_until from member
+    where account_id = any($1) and mondays_until < $2 and deleted_at is null"""
+_LOCK_DUE: Final = _DUE + " order by account_id for update"
+_MONDAY: Final = "update member set mondays_until = $2 where account_id = any($1)"
+_CLOSE_WEEK: Final = """
+    insert into closed_week (week, catalogue) values ($1, $2) on conflict do nothing returning true"""
+
+
+async def add_member(session: Session, account: UUID, registered_at_us: int, day: date) -> bool:
+    """Keep an account that has an address now; whether it is new. Mondays after this day count."""
+    return bool(await session.fetchval(_ADD, account, registered_at_us, day))
+
+
+async def delete_member(session: Session, account: UUID, deleted_at_us: int) -> None:
+    """Remember that an account is no more."""
+    await session.execute(_DELETE, account, deleted_at_us)
+
+
+async def deleted_among(session: Session, accounts: Sequence[UUID]) -> frozenset[UUID]:
+    """Those that are no more."""
+    return frozenset(row["account_id"] for row in await session.fetch(_DELETED, accounts))
+
+
+async def close_week(session: Session, week: date, edition: Edition) -> bool:
+    """Whether a week's rewards are to be paid now: once, and by this catalogue."""
+    return bool(await session.fetchval(_CLOSE_WEEK, week, edition.hash))
+
+
+class PostgresMembers:
+    """Implements `app.ports.Members`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def bring_mondays(
+        self, accounts: Sequence[UUID], monday: date, entries_of: Callable[[UUID, date], Sequence[Entry]]
+    ) -> None:
+        """Put down what Mondays up to this one bring."""
+        with refusing_while_away():
+            # Almost always nobody's is due.
+            if not await self._pool.fetch(_DUE, accounts, monday):
+                return
+            async with self._pool.acquire() as session, session.transaction():
+                due = await session.fetch(_LOCK_DUE, accounts, monday)
+                entries = [entry for account, until in due for entry in entries_of(account, until)]
+                decided = await put_down(session, entries)
+                assert all(each.outcome.stands for each in decided), "a Monday was brought twice"
+                await session.execute(_MONDAY, [row["account_id"] for row in due], monday)
