@@ -7,6 +7,7 @@ games share its cost, as their commits share a statement.
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, assert_never
@@ -77,6 +78,10 @@ class NatsReplicas:
         await self._client.subscribe(_host_subject(self._host_id), cb=self._on_mail)
         await self._client.subscribe(f"{self._inbox}.*", cb=self._on_no_responders)
         self._looking = asyncio.create_task(self._look_for_late(), name="late answers")
+        # Who finds a game's row naming us can reach us from now on.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self.reach()
 
     async def stop(self) -> None:
         """Say and hear nothing more; who waits is told that nothing is known."""
