@@ -37,7 +37,19 @@ OTHER_SESSION = "0199cccc-0000-7000-8000-000000000001"
 TOKEN_SECONDS = 600
 
 
-class Accounts:
+class Partial:
+    """A service of which a test needs a part."""
+
+    def __getattr__(self, name: str) -> Any:
+        """What the service has besides, and is not called here."""
+
+        async def not_called(*_: Any) -> None:
+            raise AssertionError(name)
+
+        return not_called
+
+
+class Accounts(Partial):
     """Tells who called."""
 
     async def create_guest(self, request: accounts_pb2.CreateGuestRequest, call: Call) -> Any:
@@ -51,7 +63,7 @@ class Accounts:
         ).SerializeToString()
 
 
-class Games:
+class Games(Partial):
     """Breaks, each method in its own way."""
 
     async def prepare(self, request: games_pb2.PrepareRequest, call: Call) -> Any:
@@ -64,7 +76,7 @@ class Games:
         raise Refused("UNKNOWN_GAME", grpc.StatusCode.NOT_FOUND, "There is no such game.", {"game_id": request.game_id})
 
 
-class Table:
+class Table(Partial):
     """Streams without an end, and a record of how its calls ended."""
 
     def __init__(self) -> None:
@@ -97,14 +109,6 @@ class Table:
             await call.write(table_pb2.ReplayResponse(commit=table_pb2.Commit(version=version)))
         raise Refused("UNKNOWN_GAME", grpc.StatusCode.NOT_FOUND, "It ends here.")
 
-    def __getattr__(self, name: str) -> Any:
-        """What the service has besides, and is not called here."""
-
-        async def not_called(*_: Any) -> None:
-            raise AssertionError(name)
-
-        return not_called
-
     async def _hang(self) -> None:
         self.begun += 1
         try:
@@ -131,7 +135,8 @@ class Edge:
         self.signer = Signer.from_file(keys.signing_key)
         self.table = Table()
         self.server = Server(Verifier.from_file(keys.jwks, self.clock), limits)
-        self.server.add(ACCOUNTS, Accounts(), {"CreateGuest": Access.PUBLIC, "GetSelf": Access.PLAYER})
+        accounts = dict.fromkeys((method.name for method in ACCOUNTS.methods), Access.PLAYER)
+        self.server.add(ACCOUNTS, Accounts(), accounts | {"CreateGuest": Access.PUBLIC})
         self.server.add(GAMES, Games(), Access.by("matchmaker"))
         self.server.add(TABLE, self.table, Access.ANY)
         self.target = ""
