@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rules.vip import vip_weekdays
 from services.ledger.domain.journal import Currency, Entry, House, Transfer
-from services.ledger.domain.refunds import PlayedGame, RefundRefusal, refund_entry, refused
+from services.ledger.domain.refunds import PlayedGame, RefundRefusal, refund_entry, refusal_of
 from tests.ledger import CATALOGUE, COIN, DOUBLE, GOLD, ONE_AND_A_HALF
 
 GAME_ID = UUID("0199bbbb-0000-7000-8000-000000000001")
@@ -32,7 +32,7 @@ def played(day: date, **changed: Any) -> PlayedGame:
 
 
 def answer(game: PlayedGame, refunded: int = 0, hours: int = 1) -> RefundRefusal | None:
-    return refused(game, refunded, game.finished_at_us + hours * HOUR, CATALOGUE)
+    return refusal_of(game, refunded, game.finished_at_us + hours * HOUR, CATALOGUE)
 
 
 LAST_OLD, FIRST_NEW = date(2026, 11, 15), date(2026, 11, 16)
@@ -59,7 +59,7 @@ def test_the_day_on_which_the_game_finished_decides_and_not_the_one_on_which_it_
 def test_within_24_hours() -> None:
     game = played(LAST_OLD)
     end = game.finished_at_us + 24 * HOUR
-    assert (refused(game, 0, end, CATALOGUE), refused(game, 0, end + 1, CATALOGUE)) == (None, "REFUND_TOO_LATE")
+    assert (refusal_of(game, 0, end, CATALOGUE), refusal_of(game, 0, end + 1, CATALOGUE)) == (None, "REFUND_TOO_LATE")
 
 
 @pytest.mark.parametrize(

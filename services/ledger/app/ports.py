@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from services.ledger.domain.entries import Entrant
-from services.ledger.domain.journal import Balance, Currency, Entry, Outcome
+from services.ledger.domain.journal import Balance, Currency, Entry, Outcome, Transfer
+from services.ledger.domain.refunds import PlayedGame
 
 
 class Decided(NamedTuple):
@@ -92,4 +93,48 @@ class Members(Protocol):
 
         `entries_of` is given the account and the day after which its Mondays are due.
         """
+        ...
+
+
+class PlayedSeat(NamedTuple):
+    """A seat that an account held at the end of a game, for who asks to take the entry back."""
+
+    game: PlayedGame
+    seat: int
+    prize: int
+    # The request that took it back; None for none.
+    refund_request: UUID | None
+    # Games that finished on the same day and were taken back.
+    refunded_that_day: int
+
+
+class Refunding(Protocol):
+    """One transaction about a game's entry; what else this account takes back of the same day waits for its end."""
+
+    async def played(self) -> PlayedSeat | None:
+        """What is known of the account's seat; None where the account held none, or the game has not finished."""
+        ...
+
+    async def is_used(self, request_id: UUID) -> bool:
+        """Whether the account took another game's entry back by this request."""
+        ...
+
+    async def moved(self) -> list[Transfer]:
+        """All that the game has moved between the account and the house."""
+        ...
+
+    async def refunded(self) -> list[Transfer]:
+        """What the refund moved."""
+        ...
+
+    async def refund(self, played: PlayedSeat, entry: Entry, request_id: UUID, now_us: int) -> Decided:
+        """Put the entry down; if it stands keep that it was this request's, and tell the others."""
+        ...
+
+
+class Refunds(Protocol):
+    """Entries that are taken back. Refused while the ledger is away."""
+
+    def refunding(self, account: UUID, game_id: UUID) -> AbstractAsyncContextManager[Refunding]:
+        """A transaction about this entry; rolled back when it is left with an error."""
         ...

@@ -38,7 +38,7 @@ class PlayedGame:
     day: date
 
 
-def refused(game: PlayedGame, refunded_that_day: int, now_us: int, catalogue: Catalogue) -> RefundRefusal | None:
+def refusal_of(game: PlayedGame, refunded_that_day: int, now_us: int, catalogue: Catalogue) -> RefundRefusal | None:
     """The first reason against a refund; None for none. `refunded_that_day`: of games that finished on the same day."""
     if not game.eligible:
         return RefundRefusal.NOT_ELIGIBLE
