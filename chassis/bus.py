@@ -51,6 +51,14 @@ async def connect(url: str, name: str) -> Client:
     )
 
 
+async def close(client: Client) -> None:
+    """Close a connection, whatever state it is in: with its server gone meanwhile, the library fails at this."""
+    try:
+        await client.close()
+    except Exception as error:
+        log.warning("nats is not closed in order", error=repr(error))
+
+
 class Outbox:
     """Messages on their way out, for who must not wait. Only for what may be lost: nothing is kept for later while the
     server is away, and nothing grows."""

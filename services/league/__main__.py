@@ -35,7 +35,7 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await bus.connect(settings.nats_url, settings.service_name)
-        stack.push_async_callback(nats.close)
+        stack.push_async_callback(bus.close, nats)
         owner = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token))
         consumer = consumers.consumer(owner, pool, nats)
         relay = Relay(pool, nats, LEAGUE)

@@ -47,7 +47,7 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await bus.connect(settings.nats_url, settings.service_name)
-        stack.push_async_callback(nats.close)
+        stack.push_async_callback(bus.close, nats)
         await keep_edition(pool, edition)
         consumers = {
             name: heard(

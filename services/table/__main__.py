@@ -114,7 +114,7 @@ async def _connect(settings: Settings, stack: AsyncExitStack) -> Client | None:
     if not settings.nats_url:
         return None
     nats = await bus.connect(settings.nats_url, settings.service_name)
-    stack.push_async_callback(nats.close)
+    stack.push_async_callback(bus.close, nats)
     return nats
 
 

@@ -115,9 +115,9 @@ async def test_killed_it_leaves_nothing_behind_and_starts_again(start_up: Callab
 
 
 async def test_fresh_begins_anew_and_logs_for_machines(start_up: Callable[..., Up]) -> None:
-    up = start_up("--replicas", "accounts=2")
+    up = start_up("--replicas", "accounts=2", "--replicas", "table=2")
     endpoints = up.endpoints()
-    assert len(endpoints.services["accounts"]) == 2
+    assert [len(endpoints.services[service]) for service in ("accounts", "table")] == [2, 2]
     _, token = await new_guest(endpoints)
     assert up.stop(signal.SIGINT) == 0
 
