@@ -103,6 +103,15 @@ def began(game_id: UUID, seated: Sequence[UUID], of: tuple[str, str] = ("euchre"
     return facts_pb2.GameFact(game_id=str(game_id), version=1, created=created)
 
 
+def quick_play_created(
+    game_id: UUID, seats: Sequence[facts_pb2.FinishedSeat], of: tuple[str, str] = ("romanian_whist", "quick")
+) -> facts_pb2.GameFact:
+    """The game that will end like this begins."""
+    created = facts_pb2.CreatedFact(game_type=of[0], variant=of[1], mode=table_pb2.MODE_QUICK_PLAY)
+    created.seats.extend(seat.holder for seat in seats)
+    return facts_pb2.GameFact(game_id=str(game_id), version=1, created=created)
+
+
 def cancelled(game_id: UUID, version: int = 1) -> facts_pb2.GameFact:
     """It will not be played, or not to its end."""
     return facts_pb2.GameFact(game_id=str(game_id), version=version, cancelled=facts_pb2.CancelledFact())
