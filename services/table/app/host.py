@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS: Final = 0.25
 LOADS_AT_ONCE: Final = 8
 # How often we look for games that nobody hosts.
-LOOK_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 0.5
 # How often our games are compared with the rows in any case: a claim whose answer was lost leaves no other trace.
 COMPARE_SECONDS: Final = 10.0
 # Partitions are made two months ahead, so that a day without the database does no harm.
