@@ -37,7 +37,8 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("facts", "how far consumers are, and what to do about parked facts", "COMMAND"),
         Command("keys", "the keys that tokens are signed with: list, rotate, withdraw a stolen one", "COMMAND"),
         Command("edge", "print Envoy's configuration for services of one's own", "SERVICE=HOST:PORT..."),
-        Command("rebuild", "make a projection anew beside the live one, compare, switch", "league"),
+        Command("rebuild", "make a projection anew beside the live one, compare, switch", "league|ledger"),
+        Command("audit", "compute anew what games moved in the ledger, and compare", "ledger"),
     ),
     "Work on it": (
         Command("check", "format, lint, types, import contracts, protos, locks; --fix formats", "[--fix]"),

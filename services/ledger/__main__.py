@@ -1,7 +1,7 @@
 """`python -m services.ledger`: the ledger service, put together for its process and for tests alike."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
@@ -11,29 +11,27 @@ from levata.facts.v1 import facts_pb2
 from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
-from chassis.database import open_pool
+from chassis.database import Pool, open_pool
 from chassis.facts import LEDGER, Consumer, FactLog, FactsService, Relay, RemoteFacts, Report, Status
 from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address
 from chassis.telemetry import ProcessCollector, serve_metrics
+from services.ledger import projections
 from services.ledger.app.entries import EntryDesk
 from services.ledger.app.mondays import Mondays
+from services.ledger.app.operations import Rebuilt, Step
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
-from services.ledger.rpc import entries
+from services.ledger.consumers.audit import Audit
+from services.ledger.rpc import entries, operations
 from services.ledger.settings import LedgerSettings
 from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.games import keep_edition
 from services.ledger.store.members import PostgresMembers
 
 STOP_SECONDS: Final = 3
-# What is heard: its name in health and figures, the service that owns the log, and what hears it.
-HEARD: Final = (
-    ("levata.facts.games", "table", games.consumer),
-    ("levata.facts.accounts", "accounts", accounts.consumer),
-    ("levata.facts.league", "league", league.consumer),
-)
+# What the relay is called in health and figures.
 RELAY: Final = "levata.facts.relay"
 # Who hears of prizes and refunds.
 FACTS_ACCESS: Final = Access.by("league")
@@ -49,14 +47,14 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         nats = await bus.connect(settings.nats_url, settings.service_name)
         stack.push_async_callback(bus.close, nats)
         await keep_edition(pool, edition)
+        owners = {
+            service: await stack.enter_async_context(RemoteFacts.at(settings.peers[service], settings.service_token))
+            for service in ("table", "accounts", "league")
+        }
         consumers = {
-            name: heard(
-                await stack.enter_async_context(RemoteFacts.at(settings.peers[service], settings.service_token)),
-                pool,
-                nats,
-                edition,
-            )
-            for name, service, heard in HEARD
+            "levata.facts.games": games.consumer(owners["table"], pool, nats, edition),
+            "levata.facts.accounts": accounts.consumer(owners["accounts"], pool, nats, edition),
+            "levata.facts.league": league.consumer(owners["league"], pool, nats, edition),
         }
         relay = Relay(pool, nats, LEDGER)
 
@@ -64,6 +62,7 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         server = Server(verifier, settings.limits)
         mondays = Mondays(PostgresMembers(pool), edition.catalogue, clock.now_us)
         entries.serve(server, EntryDesk(PostgresEntries(pool), mondays, edition.catalogue.rooms))
+        operations.serve(server, Operators(pool, Audit(owners["table"], pool, edition)))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [
             *(Report(name, partial(_status_of, consumer)) for name, consumer in consumers.items()),
@@ -84,6 +83,22 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
             stack.callback(telling.cancel)
         await stack.enter_async_context(health.kept(server, health.reaches(pool)))
         yield Address(settings.listen.host, port)
+
+
+class Operators:
+    """Implements `app.operations.Operations`."""
+
+    def __init__(self, pool: Pool, audit: Audit) -> None:
+        self._pool = pool
+        self._audit = audit
+
+    async def rebuild(self, *, dry_run: bool) -> Rebuilt:
+        """Make balances anew."""
+        return await projections.rebuild(self._pool, dry_run=dry_run)
+
+    def audit(self) -> AsyncGenerator[Step, None]:
+        """Compare what games moved with what follows from their facts."""
+        return self._audit.run()
 
 
 def _status_of(worker: Consumer | Relay) -> Status:

@@ -1,12 +1,12 @@
 """Balances made anew from the transfers, while money goes on moving."""
 
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
 import grpc
 
 from chassis.database import Pool
 from chassis.errors import Refused
+from services.ledger.app.operations import BalanceDifference, Rebuilt
 from services.ledger.domain.journal import Balance, Currency
 
 # Any number, the same for all replicas.
@@ -14,25 +14,6 @@ _LOCK: Final = 0x6C65_6467
 # Some tens of millions of transfers; of the comparison, during which nobody can move money, much less is needed.
 FOLD_SECONDS: Final = 600
 COMPARE_SECONDS: Final = 60
-
-
-class Difference(NamedTuple):
-    """A balance that the transfers do not explain; None for no such row."""
-
-    account: UUID
-    currency: Currency
-    before: Balance | None
-    after: Balance | None
-
-
-class Rebuilt(NamedTuple):
-    """What a rebuild found."""
-
-    # Those that the first, long reading saw.
-    transfers: int
-    balances: int
-    differences: tuple[Difference, ...]
-    switched: bool
 
 
 async def rebuild(pool: Pool, *, dry_run: bool) -> Rebuilt:
@@ -57,7 +38,7 @@ async def rebuild(pool: Pool, *, dry_run: bool) -> Rebuilt:
         )
         balances = await session.fetchval("select count(*) from rebuilt_balance")
     differences = tuple(
-        Difference(account, Currency(currency), _balance(posted, held), _balance(posted_anew, held_anew))
+        BalanceDifference(account, Currency(currency), _balance(posted, held), _balance(posted_anew, held_anew))
         for account, currency, posted, held, posted_anew, held_anew in rows
     )
     return Rebuilt(folded["transfers"], balances, differences, not dry_run)

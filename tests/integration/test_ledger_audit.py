@@ -15,9 +15,10 @@ from chassis.database import Pool, open_pool
 from chassis.facts import FactLog, publish
 from chassis.log import NewFact
 from services.ledger.app.entries import Asked
+from services.ledger.app.operations import Audited, EntryDifference
 from services.ledger.app.refunds import RefundDesk
 from services.ledger.consumers import games
-from services.ledger.consumers.audit import Audit, Audited, Difference
+from services.ledger.consumers.audit import Audit
 from services.ledger.domain.catalogue import RefundTerms
 from services.ledger.domain.journal import Cause, CauseKind, House, Transfer, posted
 from services.ledger.store.games import keep_edition
@@ -72,12 +73,12 @@ class Wiring:
                 await session.execute(MOVE, games.CONSUMER, page.head.incarnation, fact.number)
                 await games.Effects(EDITION).apply(session, fact)
 
-    async def audit(self) -> tuple[list[Difference], Audited]:
+    async def audit(self) -> tuple[list[EntryDifference], Audited]:
         """All of it."""
         audit = Audit(FactLog(self.table), self.ledger, EDITION)
         steps = [step async for step in audit.run()]
         assert isinstance(steps[-1], Audited)
-        return [step for step in steps if isinstance(step, Difference)], steps[-1]
+        return [step for step in steps if isinstance(step, EntryDifference)], steps[-1]
 
     async def play(self, account: UUID, *, place: int = 3, deals: int = 0, coach: int | None = None) -> UUID:
         """A classic game from the entry to the analysis."""

@@ -9,8 +9,8 @@ import pytest
 
 from chassis.database import Pool, open_pool
 from services.ledger import projections
+from services.ledger.app.operations import BalanceDifference
 from services.ledger.domain.journal import Balance, Cause, CauseKind, Currency, House, Transfer, posted
-from services.ledger.projections import Difference
 from services.ledger.store.journal import JournalWriter
 from tests.conftest import Database
 
@@ -41,9 +41,9 @@ async def test_a_balance_that_the_transfers_do_not_explain_is_shown_and_put_righ
     await operator.execute("insert into ledger.balance values ($1, 'gold', 7, 3)", NOBODY)
     await operator.close()
     differences = (
-        Difference(ALICE, Currency.COIN, Balance(101), Balance(100)),
-        Difference(BOB, Currency.COIN, None, Balance(50)),
-        Difference(NOBODY, Currency.GOLD, Balance(7, 3), None),
+        BalanceDifference(ALICE, Currency.COIN, Balance(101), Balance(100)),
+        BalanceDifference(BOB, Currency.COIN, None, Balance(50)),
+        BalanceDifference(NOBODY, Currency.GOLD, Balance(7, 3), None),
     )
     for dry_run in (True, False):
         rebuilt = await projections.rebuild(pool, dry_run=dry_run)

@@ -6,7 +6,7 @@ consumer had come to in that moment.
 
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import date
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,7 @@ from levata.table.v1 import facts_pb2, table_pb2
 from chassis.database import Pool, Session
 from chassis.errors import Refused
 from chassis.facts import Fact, FactsOwner
+from services.ledger.app.operations import Audited, EntryDifference, Progress, Step
 from services.ledger.catalogue import read_edition
 from services.ledger.consumers.games import CONSUMER, coached, finished_game, scored_deal
 from services.ledger.domain.catalogue import Edition
@@ -51,35 +52,6 @@ _CAUSES: Final = """
 
 
 _T = TypeVar("_T")
-
-
-class Progress(NamedTuple):
-    """How far the audit is: the last fact that it has read, and the last one that it will."""
-
-    fact: int
-    head: int
-
-
-class Difference(NamedTuple):
-    """An entry that is not as it should be; None for one that is not there, or should not be."""
-
-    key: str
-    expected: tuple[Transfer, ...] | None
-    found: tuple[Transfer, ...] | None
-
-
-class Audited(NamedTuple):
-    """What the audit saw."""
-
-    fact: int
-    games: int
-    entries: int
-    differences: int
-    # Facts that are parked have had no effect, and are expected to have none.
-    parked: int
-
-
-Step: TypeAlias = Progress | Difference | Audited
 
 
 class Audit:
@@ -153,7 +125,7 @@ class _Comparison:
         self.entries = 0
         self.differences = 0
 
-    async def add(self, facts: Iterable[Fact]) -> list[Difference]:
+    async def add(self, facts: Iterable[Fact]) -> list[EntryDifference]:
         """Follow some facts; what is wrong about the games that they end."""
         messages = [(fact, facts_pb2.GameFact.FromString(fact.payload)) for fact in facts]
         settled_by = await self._settled_by(messages)
@@ -187,7 +159,7 @@ class _Comparison:
             coach, {key: self._coached.pop(key) for key in coach if key in self._coached}
         )
 
-    async def end(self) -> list[Difference]:
+    async def end(self) -> list[EntryDifference]:
         """What is wrong about games that are not over, days, and entries that no fact explains."""
         differences = await self._compare_games(self._recomputation.running())
         differences += await self._compare_days(list(self._days))
@@ -195,9 +167,9 @@ class _Comparison:
         differences += await self._unexplained(_OF_DAYS, "day", {day.isoformat() for day in self._days_compared})
         return differences + self._compare({}, self._coached)
 
-    async def _unexplained(self, query: str, kind: str, known: Collection[str]) -> list[Difference]:
+    async def _unexplained(self, query: str, kind: str, known: Collection[str]) -> list[EntryDifference]:
         """Entries whose cause no fact tells of."""
-        differences: list[Difference] = []
+        differences: list[EntryDifference] = []
         causes = await self._session.fetch(_CAUSES, kind, timeout=CAUSES_SECONDS)
         for unknown in _in_parts([cause for (cause,) in causes if cause not in known]):
             for entries in (await self._found(query, unknown)).values():
@@ -208,8 +180,8 @@ class _Comparison:
         # The first of a day stands, whatever a later catalogue says.
         self._days[day] = expected | self._days.get(day, {})
 
-    async def _compare_days(self, days: Sequence[date]) -> list[Difference]:
-        differences: list[Difference] = []
+    async def _compare_days(self, days: Sequence[date]) -> list[EntryDifference]:
+        differences: list[EntryDifference] = []
         for day in days:
             found = await self._found(_OF_DAYS, [day.isoformat()])
             differences += self._compare(self._days.pop(day), _transfers(found.get(day.isoformat(), {})))
@@ -217,8 +189,8 @@ class _Comparison:
             self._recomputation.forget(day)
         return differences
 
-    async def _compare_games(self, expected: Mapping[UUID, Expected]) -> list[Difference]:
-        differences: list[Difference] = []
+    async def _compare_games(self, expected: Mapping[UUID, Expected]) -> list[EntryDifference]:
+        differences: list[EntryDifference] = []
         for game_ids in _in_parts(list(expected)):
             found = await self._found(_OF_GAMES, [str(game_id) for game_id in game_ids])
             for game_id in game_ids:
@@ -240,10 +212,10 @@ class _Comparison:
             entries[key] = _Found(what, (*before, Transfer(debit, credit, Currency(currency), amount)))
         return found
 
-    def _compare(self, expected: Expected, found: Expected) -> list[Difference]:
+    def _compare(self, expected: Expected, found: Expected) -> list[EntryDifference]:
         self.entries += len(found)
         differences = [
-            Difference(key, expected.get(key), found.get(key))
+            EntryDifference(key, expected.get(key), found.get(key))
             for key in sorted(expected.keys() | found.keys())
             if not _alike(expected.get(key), found.get(key))
         ]
