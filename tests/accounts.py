@@ -24,7 +24,8 @@ from services.accounts.domain.codes import code_of
 from services.accounts.settings import AccountsSettings
 from tests.conftest import Database
 from tools.data import DataFolder
-from tools.up.servers import signing_in_for
+from tools.up.servers import told_besides
+from tools.up.service import KINDS
 
 ACCOUNTS = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]
 _peers = count(1)
@@ -32,7 +33,7 @@ _peers = count(1)
 
 def accounts_settings(database: Database, keys: KeyFiles, folder: Path, **more: Any) -> AccountsSettings:
     """The service's settings, on a free port."""
-    told = signing_in_for(DataFolder(folder))
+    told = told_besides(KINDS["accounts"], DataFolder(folder))
     return AccountsSettings(
         service_name="accounts",
         listen=Address("127.0.0.1", 0),

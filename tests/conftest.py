@@ -24,7 +24,7 @@ from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
 from tools.tokens import Tokens
-from tools.up.servers import signing_in_for
+from tools.up.servers import told_besides
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 TEMPLATE = "levata_template"
@@ -152,7 +152,7 @@ def _starting_services(
         peers: Mapping[str, Sequence[Address]] | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> ServiceProcess:
-        own = dict(signing_in_for(DataFolder(folder))) if KINDS[service].signs_in else {}
+        own = dict(told_besides(KINDS[service], DataFolder(folder)))
         surroundings = Surroundings(
             postgres_dsn=database.dsn(service),
             nats_url=nats.url(service),

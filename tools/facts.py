@@ -7,7 +7,7 @@ and `accept` lets a consumer go on with it.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
@@ -28,16 +28,32 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__d
 console = Console(highlight=False)
 
 NO_DATABASE: Final = "The database cannot be found: is ./levata up running on this folder?"
-# Services that hear facts, and whose they hear.
-CONSUMERS: Final = {"league": "table"}
+
+
+class Hearing(NamedTuple):
+    """Who hears, and whose facts."""
+
+    service: str
+    source: str
+
+
+# By the names that the consumers have in their service's schema.
+CONSUMERS: Final = {
+    "league": Hearing("league", "table"),
+    "ledger": Hearing("ledger", "table"),
+    "ledger-accounts": Hearing("ledger", "accounts"),
+    "ledger-league": Hearing("ledger", "league"),
+}
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", help="The data folder of `up`.")]
 Consumer = Annotated[str, typer.Argument(help=f"One of {', '.join(CONSUMERS)}.")]
 
-_CHECKPOINTS: Final = "select consumer, source, incarnation, last, moved_at from consumer_checkpoint order by consumer"
+_CHECKPOINTS: Final = (
+    "select consumer, source, incarnation, last, moved_at from consumer_checkpoint where consumer = $1"
+)
 _PARKED: Final = """
     select consumer, fact_no, key, subject, error, attempts, retry from parked_fact
-    where discarded is null order by consumer, key, fact_no"""
+    where consumer = $1 and discarded is null order by key, fact_no"""
 # Since the incarnation that the consumer knew; all of them where it is not known here any more.
 _BEGAN_AFTER: Final = """
     select min(began_after) from fact_incarnation
@@ -70,7 +86,7 @@ def retry(
     """Have parked facts tried again, in order; the consumer does it within seconds."""
 
     async def work(folder: DataFolder) -> None:
-        async with session(folder, consumer) as opened:
+        async with hearing(folder, consumer) as opened:
             count = await request_retry(opened, consumer, key)
         console.print(f"{count} parked facts are tried again within seconds." if count else "No such fact is parked.")
 
@@ -87,7 +103,7 @@ def discard_(
     """Decide that a parked fact shall have no effect; those behind it are tried."""
 
     async def work(folder: DataFolder) -> None:
-        async with session(folder, consumer) as opened:
+        async with hearing(folder, consumer) as opened:
             if not await discard(opened, consumer, fact_no, reason):
                 raise OperatorError(f"Fact {fact_no} is not parked at {consumer}.")
         console.print(f"Fact {fact_no} has no effect at {consumer}; those behind it are tried.")
@@ -127,7 +143,7 @@ def accept(consumer: Consumer, data: Data = DEFAULT_DATA) -> None:
 
 async def accept_current(folder: DataFolder, consumer: str) -> Accepted:
     """Accept the incarnation that the consumer's source has now."""
-    async with session(folder, consumer) as own, session(folder, CONSUMERS[consumer]) as source:
+    async with hearing(folder, consumer) as own, session(folder, CONSUMERS[consumer].source) as source:
         known = await own.fetchval("select incarnation from consumer_checkpoint where consumer = $1", consumer)
         incarnation = await source.fetchval("select incarnation from fact_head")
         if known == incarnation:
@@ -140,15 +156,15 @@ async def accept_current(folder: DataFolder, consumer: str) -> Accepted:
 async def _list(folder: DataFolder) -> None:
     checkpoints = Table("consumer", "hears", "incarnation", "last fact", "head", "moved", title="Consumers")
     parked = Table("consumer", "fact", "key", "subject", "attempts", "error", title="Parked facts")
-    for consumer, source in CONSUMERS.items():
-        async with session(folder, consumer) as own, session(folder, source) as owner:
+    for consumer, (service, source) in CONSUMERS.items():
+        async with session(folder, service) as own, session(folder, source) as owner:
             head = await owner.fetchval("select last from fact_head")
-            for row in await own.fetch(_CHECKPOINTS):
+            for row in await own.fetch(_CHECKPOINTS, consumer):
                 moved = row["moved_at"].isoformat(sep=" ", timespec="seconds")
                 checkpoints.add_row(
                     row["consumer"], row["source"], str(row["incarnation"]), str(row["last"]), str(head), moved
                 )
-            for row in await own.fetch(_PARKED):
+            for row in await own.fetch(_PARKED, consumer):
                 error = row["error"] or "waits behind the one before"
                 parked.add_row(
                     row["consumer"], str(row["fact_no"]), row["key"], row["subject"], str(row["attempts"]), error
@@ -157,11 +173,16 @@ async def _list(folder: DataFolder) -> None:
     console.print(parked if parked.row_count else "No fact is parked.")
 
 
+def hearing(folder: DataFolder, consumer: str) -> AbstractAsyncContextManager[Session]:
+    """A connection as the service whose consumer it is."""
+    if consumer not in CONSUMERS:
+        raise OperatorError(f"There is no consumer {consumer!r}, but {', '.join(CONSUMERS)}.")
+    return session(folder, CONSUMERS[consumer].service)
+
+
 @asynccontextmanager
 async def session(folder: DataFolder, service: str) -> AsyncIterator[Session]:
     """A connection as a service's own role."""
-    if service not in (*CONSUMERS, *CONSUMERS.values()):
-        raise OperatorError(f"{service} hears no facts; {', '.join(CONSUMERS)} does.")
     dsn = service_dsn(folder, service)
     if dsn is None:
         raise OperatorError(NO_DATABASE)

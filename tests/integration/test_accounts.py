@@ -31,7 +31,8 @@ from services.accounts.store.postgres import PostgresStore
 from tests.accounts import ACCOUNTS, accounts_settings
 from tests.conftest import Database
 from tools.data import DataFolder
-from tools.up.servers import signing_in_for
+from tools.up.servers import told_besides
+from tools.up.service import KINDS
 
 
 @pytest.fixture
@@ -226,7 +227,7 @@ async def test_the_process_ends_when_its_port_is_taken(
 def environment(database: Database, keys: KeyFiles, folder: Path) -> dict[str, str]:
     return (
         os.environ
-        | signing_in_for(DataFolder(folder))
+        | told_besides(KINDS["accounts"], DataFolder(folder))
         | {
             "LEVATA_POSTGRES_DSN": database.dsn("accounts"),
             "LEVATA_JWKS_FILE": str(keys.jwks),

@@ -27,13 +27,17 @@ from tools.embedded.process import free_port
 from tools.faults.link import Link
 from tools.migrate import SCHEMAS, migrate_all
 from tools.tokens import Tokens
-from tools.up.servers import signing_in_for
+from tools.up.servers import told_besides
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 TOKEN_SECONDS: Final = 24 * 3600
 # `up` starts what died again after as long a pause, when it is for the first time.
 RESTART_PAUSE_SECONDS: Final = 0.2
 OPERATOR_SECONDS: Final = 2
+
+
+# What takes part; the ledger will when rounds move money.
+SERVICES: Final = ("accounts", "table", "league")
 
 
 class World:
@@ -50,7 +54,7 @@ class World:
         self._jwks_file, self._signing_key_file = keys.jwks, keys.signing_key
         self.signer = Signer.from_file(keys.signing_key)
         self._tokens = Tokens(folder / "tokens")
-        self._tokens.issue(keys.signing_key, KINDS)
+        self._tokens.issue(keys.signing_key, SERVICES)
         # By process: those that are not meant to run now, or not expected to work.
         self._down: set[str] = set()
         self._stalled: set[str] = set()
@@ -99,10 +103,10 @@ class World:
         """Give every replica its address and its links, before any of them starts."""
         places = {
             name: Address("127.0.0.1", free_port())
-            for kind in KINDS
+            for kind in SERVICES
             for name in _names(kind, self._tables if kind == "table" else 1)
         }
-        peers: dict[str, list[Address]] = {kind: [] for kind in KINDS}
+        peers: dict[str, list[Address]] = {kind: [] for kind in SERVICES}
         for name, address in places.items():
             peers[_kind_of(name)].append((await self._link(f">{name}", address)).address)
         for name, address in places.items():
@@ -116,7 +120,7 @@ class World:
                 service_token_file=self._tokens.file(kind.name),
                 peers=peers,
                 signing_key_file=self._signing_key_file if kind.signs_in else None,
-                own=signing_in_for(DataFolder(self._folder)) if kind.signs_in else {},
+                own=told_besides(kind, DataFolder(self._folder)),
             )
             log_path = self._folder / f"{name}.log"
             self.services[name] = ServiceProcess(kind.name, address, surroundings, name=name, log_path=log_path)

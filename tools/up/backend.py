@@ -28,7 +28,7 @@ from tools.embedded.postgres import EmbeddedPostgres
 from tools.embedded.process import Child, free_port
 from tools.migrate import SCHEMAS, migrate_all
 from tools.up.screen import Screen
-from tools.up.servers import POSTGRES_VARIABLE, OwnNats, OwnPostgres, nats_for, postgres_for, signing_in_for
+from tools.up.servers import POSTGRES_VARIABLE, OwnNats, OwnPostgres, nats_for, postgres_for, told_besides
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 RESTART_SECONDS_MIN = 0.2
@@ -148,7 +148,7 @@ class Backend:
                 service_token_file=self._folder.tokens.file(kind.name),
                 peers=peers,
                 signing_key_file=keys.signing_key if kind.signs_in else None,
-                own=signing_in_for(self._folder) if kind.signs_in else {},
+                own=told_besides(kind, self._folder),
                 log_format=self._options.log_format,
                 log_level=self._options.log_level,
             )

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import psycopg
@@ -14,11 +15,15 @@ from tools.embedded.nats import EmbeddedNats
 from tools.embedded.part import PartFailed
 from tools.embedded.passwords import Passwords
 from tools.embedded.postgres import EmbeddedPostgres
+from tools.up.service import Kind
 
 POSTGRES_VARIABLE = "LEVATA_POSTGRES_DSN"
 NATS_VARIABLE = "LEVATA_NATS_URL"
 # What an operator may tell the accounts service: its mail server, and how codes are given out.
 SIGN_IN_VARIABLES = ("LEVATA_MAIL_", "LEVATA_CODE_", "LEVATA_CODES_")
+CATALOGUE_VARIABLE = "LEVATA_CATALOGUE_FILE"
+TIME_ZONE_VARIABLE = "LEVATA_TIME_ZONE"
+CATALOGUE = Path(__file__).parents[2] / "deploy" / "catalogue.yaml"
 REACH_SECONDS = 5.0
 NATS_PORT = 4222
 
@@ -87,7 +92,17 @@ def nats_for(folder: DataFolder) -> EmbeddedNats | OwnNats:
     return OwnNats(os.environ) if os.environ.get(NATS_VARIABLE) else EmbeddedNats(folder.nats)
 
 
-def signing_in_for(folder: DataFolder) -> Mapping[str, str]:
-    """What the accounts service is told besides: its secret, and a mailbox or what the operator says."""
-    own = {name: value for name, value in os.environ.items() if name.startswith(SIGN_IN_VARIABLES)}
-    return {"LEVATA_SECRET_FILE": str(folder.accounts_secret()), "LEVATA_MAIL_URL": maildir.url_of(folder.mail)} | own
+def told_besides(kind: Kind, folder: DataFolder) -> Mapping[str, str]:
+    """What services of a kind are told besides, unless the operator says otherwise.
+
+    Who signs people in: its secret, and a mailbox. The ledger: its catalogue.
+    """
+    told: dict[str, str] = {}
+    variables: tuple[str, ...] = ()
+    if kind.signs_in:
+        told = {"LEVATA_SECRET_FILE": str(folder.accounts_secret()), "LEVATA_MAIL_URL": maildir.url_of(folder.mail)}
+        variables = (*SIGN_IN_VARIABLES, TIME_ZONE_VARIABLE)
+    if kind.has_catalogue:
+        told = {CATALOGUE_VARIABLE: str(CATALOGUE)}
+        variables = (CATALOGUE_VARIABLE, TIME_ZONE_VARIABLE)
+    return told | {name: value for name, value in os.environ.items() if name.startswith(variables)}

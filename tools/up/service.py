@@ -29,6 +29,8 @@ class Kind:
     name: str
     # The one service that signs people in, and so signs tokens and sends mail, is told how.
     signs_in: bool = False
+    # What things cost and bring is told to the ledger alone.
+    has_catalogue: bool = False
 
 
 KINDS = {
@@ -36,6 +38,7 @@ KINDS = {
     for kind in (
         Kind("accounts", signs_in=True),
         Kind("table"),
+        Kind("ledger", has_catalogue=True),
         Kind("league"),
     )
 }
