@@ -17,10 +17,11 @@ from bench.load import Metadata, Tables, aio_channels
 
 SEATS: Final = 6
 CONNECTIONS: Final = 12
-MOVE_EVERY_SECONDS: Final = 5.0
-HERE_EVERY_SECONDS: Final = 5.0
+EVERY_SECONDS: Final = 5.0
 # What was sent has arrived by then.
 SETTLE_SECONDS: Final = 5.0
+# A watch that has no snapshot by then will have none.
+OPEN_SECONDS_MAX: Final = 120.0
 # Streams through a stopped server end by then, or are taken for hanging.
 RESET_SECONDS_MAX: Final = 30.0
 
@@ -33,13 +34,17 @@ class Held:
         self.decision: play_pb2.Decision | None = None
         # Messages out of order: something before them was lost.
         self.gaps = 0
+        self.end = ""
         self.ended_at: float | None = None
 
     async def follow(self, stream: Any) -> None:
         """Read until the stream ends, which it should not."""
-        with suppress(grpc.aio.AioRpcError):
+        try:
             while (raw := await stream.read()) is not grpc.aio.EOF:
                 self._take(table_pb2.WatchResponse.FromString(raw))
+            self.end = "in order"
+        except grpc.aio.AioRpcError as error:
+            self.end = f"{error.code().name}: {error.details()}"
         self.ended_at = time.perf_counter()
 
     def _take(self, response: table_pb2.WatchResponse) -> None:
@@ -81,11 +86,13 @@ class HeldGame:
             self.tasks.append(asyncio.create_task(held.follow(watch(request, metadata=metadata))))
 
     async def play(self, until: float, offset: float) -> None:
-        """Move, and have all seats say that they are there, every few seconds."""
+        """Move every few seconds, and have all seats say that they are there until what was sent has arrived."""
         await asyncio.sleep(offset)
-        while time.perf_counter() < until:
-            await asyncio.gather(self._move(), *(self._say_here(metadata) for metadata in self._metadata))
-            await asyncio.sleep(MOVE_EVERY_SECONDS)
+        while (now := time.perf_counter()) < until + SETTLE_SECONDS:
+            if now < until:
+                await self._move()
+            await asyncio.gather(*(self._say_here(metadata) for metadata in self._metadata))
+            await asyncio.sleep(max(0, now + EVERY_SECONDS - time.perf_counter()))
 
     @property
     def complete(self) -> int:
@@ -132,13 +139,14 @@ class Holding:
         """Open all, play on for so long; answers with the number of watches on which nothing was lost."""
         for game in self._games:
             game.open()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(OPEN_SECONDS_MAX):
             while not all(held.version for held in self.watches):
+                ends = {held.end for held in self.watches if held.end}
+                assert not ends, f"watches that were not to end did: {ends}"
                 await asyncio.sleep(0.1)
         until = time.perf_counter() + seconds
-        spread = MOVE_EVERY_SECONDS / len(self._games)
+        spread = EVERY_SECONDS / len(self._games)
         await asyncio.gather(*(game.play(until, number * spread) for number, game in enumerate(self._games)))
-        await asyncio.sleep(SETTLE_SECONDS)
         return sum(game.complete for game in self._games)
 
     async def reset_seconds(self, stopped_at: float) -> float:

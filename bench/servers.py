@@ -8,6 +8,7 @@ import secrets
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
 
 DATABASE = "levata_bench"
+LOOK_SECONDS = 0.05
 # A bench plays all its games as one account in each seat.
 ROOMY_LIMITS = json.dumps({"caller_burst": 1_000_000, "caller_calls_per_second": 1_000_000, "caller_streams": 20_000})
 ROOMY_EDGE = Limits(
@@ -87,8 +89,8 @@ class Backend:
             "LEVATA_LIMITS": ROOMY_LIMITS,
             **own,
         }
-        with _process([sys.executable, "-m", f"services.{name}"], environment) as process:
-            address = _wait_for(process, r"address=(\S+)|\"address\": \"([^\"]+)\"")
+        says = r"address=(\S+)|\"address\": \"([^\"]+)\""
+        with _process([sys.executable, "-m", f"services.{name}"], environment, says) as (process, address):
             yield Service(address, process)
 
 
@@ -112,8 +114,8 @@ def backend() -> Iterator[Backend]:
 @contextlib.contextmanager
 def bare_server() -> Iterator[Service]:
     """The floor of the table service."""
-    with _process([sys.executable, "-m", "bench.bare_server"], dict(os.environ)) as process:
-        yield Service("127.0.0.1:" + _wait_for(process, r"^(\d+)$"), process)
+    with _process([sys.executable, "-m", "bench.bare_server"], dict(os.environ), r"^(\d+)$") as (process, port):
+        yield Service(f"127.0.0.1:{port}", process)
 
 
 @contextlib.contextmanager
@@ -140,20 +142,21 @@ def _create_database(postgres: EmbeddedPostgres) -> None:
 
 
 @contextlib.contextmanager
-def _process(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(10)
+def _process(command: list[str], environment: dict[str, str], says: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process, and what it `says` (a pattern's one group that is there) when it listens."""
+    # Into a file: nobody reads on, and a full pipe would stop the process.
+    with tempfile.NamedTemporaryFile(prefix="levata-bench-", suffix=".log") as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, text=True)
+        try:
+            yield process, _wait_for(process, Path(output.name), says)
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
-def _wait_for(process: subprocess.Popen[str], pattern: str) -> str:
-    assert process.stdout is not None
-    for line in process.stdout:
-        match = re.search(pattern, line)
-        if match:
-            # Nobody reads on: a service says little, and a full pipe would stop it only after some thousand lines.
-            return next(group for group in match.groups() if group)
-    raise RuntimeError(f"the process ended before it listened: {process.args!r}")
+def _wait_for(process: subprocess.Popen[str], output: Path, pattern: str) -> str:
+    while (match := re.search(pattern, output.read_text(), re.MULTILINE)) is None:
+        if process.poll() is not None:
+            raise RuntimeError(f"the process ended before it listened: {process.args!r}")
+        time.sleep(LOOK_SECONDS)
+    return next(group for group in match.groups() if group)
