@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from tools.edge.configuration import Edge, Limits
 from tools.embedded.envoy import EmbeddedEnvoy
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
-from tools.embedded.process import free_port
+from tools.embedded.process import free_port, launched
 from tools.migrate import SCHEMAS, migrate_all
 
 DATABASE = "levata_bench"
@@ -146,6 +147,8 @@ def _process(command: list[str], environment: dict[str, str], says: str) -> Iter
     """A process, and what it `says` (a pattern's one group that is there) when it listens."""
     # Into a file: nobody reads on, and a full pipe would stop the process.
     with tempfile.NamedTemporaryFile(prefix="levata-bench-", suffix=".log") as output:
+        # A bench that is killed takes it along.
+        command = launched(command, signal.SIGKILL)
         process = subprocess.Popen(command, env=environment, stdout=output, text=True)
         try:
             yield process, _wait_for(process, Path(output.name), says)

@@ -58,6 +58,10 @@ class Limits:
             ("grpc.so_reuseport", 0),
             ("grpc.max_receive_message_length", 4 * self.message_bytes),
             ("grpc.max_concurrent_streams", self.streams_per_connection),
+            # Calls that came and were not yet taken up. Of more than a thousand grpc ends some at random, without a
+            # word, and so many come at once when an edge or a replica was lost. We refuse by `calls`, with a reason.
+            ("grpc.server.max_pending_requests", self.calls),
+            ("grpc.server.max_pending_requests_hard_limit", self.calls),
             ("grpc.keepalive_time_ms", self.keepalive_ms),
             ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
             # The one that counts: its default of a minute is what a ping of a keepalive was seen to wait for.

@@ -383,6 +383,16 @@ async def test_2000_cancelled_streams_leave_nothing_behind(edge: Edge, caplog: p
     assert not caplog.records
 
 
+async def test_thousands_who_come_at_once_are_all_let_in(edge: Edge) -> None:
+    """As after a replica was lost: over a thousand that wait grpc would end some at random, with CANCELLED."""
+    table = stub(edge.channel(edge.player_token), TABLE)
+    watches = [table.Watch(table_pb2.WatchRequest(game_id=GAME)) for _ in range(2900)]
+    await eventually(lambda: edge.table.begun == len(watches))
+    assert not any(watch.done() for watch in watches)
+    for watch in watches:
+        watch.cancel()
+
+
 async def test_calls_over_the_limit_are_refused_with_a_reason_and_health_still_answers(tmp_path: Path) -> None:
     async with edge_with(tmp_path, calls=2) as edge:
         table = stub(edge.channel(edge.player_token), TABLE)
