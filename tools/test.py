@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 ROOT = Path(__file__).resolve().parent.parent
+# Most tests wait for servers of their own most of the time. A file's tests share theirs, and stay together.
+IN_SEVERAL_PROCESSES = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile"]
 
 # Everything that follows is pytest's, its --help included.
 app = typer.Typer(add_completion=False)
@@ -17,7 +19,10 @@ app = typer.Typer(add_completion=False)
 def main(arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT...")] = None) -> None:
     """Run the tests; what follows goes to pytest."""
     here = Path.cwd()
-    call = [sys.executable, "-m", "pytest", *(_from_anywhere(argument, here) for argument in arguments or [])]
+    given = [_from_anywhere(argument, here) for argument in arguments or []]
+    # Who names tests wants to see them one after another, perhaps in a debugger.
+    together = [] if any(not argument.startswith("-") for argument in given) else IN_SEVERAL_PROCESSES
+    call = [sys.executable, "-m", "pytest", *together, *given]
     os.chdir(ROOT)
     os.execv(sys.executable, call)
 
