@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from bench.holding import SEATS, open_holding
-from bench.load import Opener, Tables, connections, load
+from bench.load import Tables, connections, load, seated
 from bench.report import Ratio, less_is_better, more_is_better
 from bench.servers import Backend, Service, backend, edge
 from bench.signing_in import sign_ins_per_second
@@ -29,9 +29,8 @@ RESET_LIMIT_SECONDS = 5.0
 
 def measure(hold: float) -> list[Ratio]:
     """All figures of the edge; watches are held for `hold` seconds."""
+    moves = [_moves(seats, over_play) for over_play in (True, False) for seats in (4, 6)]
     with backend() as running:
-        with running.table_service() as table, edge("table", table.address) as public:
-            moves = uvloop.run(_moves(public, table.address, running.signer))
         token = _token_check(running)
         with running.table_service() as table, edge("table", table.address) as public:
             held = uvloop.run(_held(public, table, running.signer, hold))
@@ -39,23 +38,31 @@ def measure(hold: float) -> list[Ratio]:
     return [*moves, token, sign_ins, *held]
 
 
-async def _moves(public: str, direct: str, signer: Signer) -> list[Ratio]:
-    ratios = []
-    async with connections(public) as through_edge, connections(direct) as directly:
-        for over_play, road, floor in ((True, "play", PLAY_FLOOR), (False, "act", ACT_FLOOR)):
-            for seats in (4, 6):
-                openers: dict[str, Opener] = {
-                    "edge": Tables(through_edge, signer, seats, over_play, behind_edge=directly).open,
-                    "direct": Tables(directly, signer, seats, over_play, behind_edge=directly).open,
-                }
-                speed: dict[str, list[float]] = {name: [] for name in openers}
-                for _ in range(ROUNDS):
-                    for name, opener in openers.items():
-                        speed[name].append((await load(opener, GAMES, SECONDS)).moves / SECONDS)
-                how = f"{GAMES} games, {seats} seats, {ROUNDS} x {SECONDS:g} s alternating, medians; peer: without edge"
-                name = f"through_edge_{road}_{seats}_seats"
-                ratios.append(more_is_better(name, speed["edge"], speed["direct"], "moves/s", floor, how))
-    return ratios
+def _moves(seats: int, over_play: bool) -> Ratio:
+    # Afresh each time: what was left of the games before would be played out by bots meanwhile.
+    with backend() as running, running.table_service() as table, edge("table", table.address) as public:
+        through_edge, direct = uvloop.run(_moves_per_second(public, table.address, running.signer, seats, over_play))
+    road, floor = ("play", PLAY_FLOOR) if over_play else ("act", ACT_FLOOR)
+    how = f"{GAMES} games, {seats} seats, {ROUNDS} x {SECONDS:g} s alternating, medians; peer: without edge"
+    return more_is_better(f"through_edge_{road}_{seats}_seats", through_edge, direct, "moves/s", floor, how)
+
+
+async def _moves_per_second(
+    public: str, direct: str, signer: Signer, seats: int, over_play: bool
+) -> tuple[list[float], list[float]]:
+    """Through the edge and without it, in turns."""
+    through_edge: list[float] = []
+    without: list[float] = []
+    async with (
+        connections(public) as edge_channels,
+        connections(direct) as channels,
+        seated(Tables(edge_channels, signer, seats, over_play, behind_edge=channels).open, GAMES) as edge_games,
+        seated(Tables(channels, signer, seats, over_play).open, GAMES) as games,
+    ):
+        for _ in range(ROUNDS):
+            through_edge.append((await load(edge_games, SECONDS)).moves / SECONDS)
+            without.append((await load(games, SECONDS)).moves / SECONDS)
+    return through_edge, without
 
 
 def _token_check(running: Backend) -> Ratio:

@@ -3,8 +3,8 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid4
@@ -15,6 +15,8 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 from chassis.auth import Signer
 
 CONNECTIONS = 4
+# A player who is not heard of for ten seconds is away.
+STAY_SECONDS = 4.0
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 # What the floor passes on: as many bytes as a move of ours has.
 _SAMPLE = table_pb2.WatchResponse(
@@ -51,6 +53,10 @@ class Game(Protocol):
         """Make one move and wait until every stream has it."""
         ...
 
+    async def stay(self) -> None:
+        """Say that the players are still there."""
+        ...
+
     async def close(self) -> None:
         """End the streams."""
         ...
@@ -59,13 +65,32 @@ class Game(Protocol):
 Opener = Callable[[int], Awaitable[Game]]
 
 
-async def load(open_game: Opener, games: int, seconds: float, rate: float | None = None) -> Tally:
-    """Play `games` at once for `seconds` after a second of warm-up, as fast as it goes or at `rate` moves a second."""
-    tally = Tally()
+@asynccontextmanager
+async def seated(open_game: Opener, games: int) -> AsyncIterator[list[Game]]:
+    """So many games with all their players, who stay: bots would play games out that people have left, at full speed,
+    while something else is measured."""
     running = await asyncio.gather(*(open_game(number) for number in range(games)))
+    staying = asyncio.create_task(_stay(running))
+    try:
+        yield running
+    finally:
+        staying.cancel()
+        await asyncio.gather(*(game.close() for game in running))
+
+
+async def _stay(games: Sequence[Game]) -> None:
+    while True:
+        for game in games:
+            await asyncio.sleep(STAY_SECONDS / len(games))
+            await game.stay()
+
+
+async def load(running: Sequence[Game], seconds: float, rate: float | None = None) -> Tally:
+    """Play these games for `seconds` after a second of warm-up, as fast as it goes or at `rate` moves a second."""
+    tally = Tally()
     start = time.perf_counter() + 1
     stop = start + seconds
-    pause = None if rate is None else games / rate
+    pause = None if rate is None else len(running) / rate
 
     async def play(game: Game, offset: float) -> None:
         due = time.perf_counter() + offset
@@ -84,8 +109,9 @@ async def load(open_game: Opener, games: int, seconds: float, rate: float | None
             if pause is not None:
                 due += pause
 
-    await asyncio.gather(*(play(game, 0 if pause is None else pause * n / games) for n, game in enumerate(running)))
-    await asyncio.gather(*(game.close() for game in running))
+    await asyncio.gather(
+        *(play(game, 0 if pause is None else pause * n / len(running)) for n, game in enumerate(running))
+    )
     return tally
 
 
@@ -152,6 +178,9 @@ class BareGame:
             await stream.read()
         table_pb2.WatchResponse.FromString(_SAMPLE)
         table_pb2.WatchResponse.FromString(_SAMPLE)
+
+    async def stay(self) -> None:
+        pass
 
     async def close(self) -> None:
         for stream in self._streams:
@@ -236,6 +265,7 @@ class TableGame:
         self._over_play = over_play
         self._create = create
         self._act = channel.unary_unary("/levata.table.v1.Table/Act", _identity, _identity)
+        self._here: Any = channel.unary_unary("/levata.table.v1.Table/Here")
         self._streams: list[Any] = []
         self._version = 0
         self._turn = 0
@@ -285,6 +315,13 @@ class TableGame:
             return
         self._turn = commit.decision.seat
         self._next = table_pb2.WatchResponse.FromString(messages[self._turn]).commit.decision.legal_moves[0]
+
+    async def stay(self) -> None:
+        here = table_pb2.HereRequest(game_id=self._game_id).SerializeToString()
+        for token in self._tokens:
+            # One that fails is made up for by the next.
+            with suppress(grpc.aio.AioRpcError):
+                await self._here(here, metadata=token, timeout=2)
 
     async def close(self) -> None:
         for stream in self._streams:

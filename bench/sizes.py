@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -11,7 +12,7 @@ import grpc
 import uvloop
 from levata.table.v1 import games_pb2, table_pb2
 
-from bench.load import Metadata, Tables, aio_channels, connections, load
+from bench.load import Metadata, Tables, aio_channels, connections, load, seated
 from bench.moves import GAMES, ROUNDS, SECONDS, open_bare
 from bench.processes import cpu_seconds, memory_bytes, metric
 from bench.report import Ratio, less_is_better, more_is_better
@@ -89,15 +90,19 @@ def hosted_games() -> list[Ratio]:
 
 
 async def _hosted_games(signer: Signer, table: Service, bare: Service) -> list[Ratio]:
-    async with connections(table.address) as ours, connections(bare.address) as theirs:
-        tables = Tables(ours, signer, 4, over_play=True)
+    async with (
+        connections(table.address) as ours,
+        connections(bare.address) as theirs,
+        seated(Tables(ours, signer, 4, over_play=True).open, GAMES) as games,
+        seated(partial(open_bare, theirs, 4, True), GAMES) as bare_games,
+    ):
         solo = SoloGames(ours[0], signer)
 
         async def against_bare() -> list[float]:
             ratios = []
             for _ in range(ROUNDS):
-                moves = (await load(tables.open, GAMES, SECONDS)).moves
-                floor = (await load(lambda n: open_bare(theirs, 4, True, n), GAMES, SECONDS)).moves
+                moves = (await load(games, SECONDS)).moves
+                floor = (await load(bare_games, SECONDS)).moves
                 ratios.append(moves / floor)
             return ratios
 
