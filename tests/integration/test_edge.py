@@ -222,9 +222,14 @@ async def test_calls_are_limited_by_token_with_a_reason(site: Site) -> None:
         assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
         assert codes[: LIMITS.calls_burst] == [grpc.StatusCode.OK] * LIMITS.calls_burst
         assert await answered(other, LIST) is grpc.StatusCode.OK
-        refused = codes.count(grpc.StatusCode.RESOURCE_EXHAUSTED)
+        # Where the refusal comes before the request is sent, grpc's Python client now and then says INTERNAL instead.
+        assert set(codes) <= {
+            grpc.StatusCode.OK,
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            grpc.StatusCode.INTERNAL,
+        }
         # What was refused came to no replica.
-        assert sum(site.tries(LIST)) == len(codes) + 1 - refused
+        assert sum(site.tries(LIST)) == codes.count(grpc.StatusCode.OK) + 1
         reasons = [await refusal_of(hasty, LIST) for _ in range(50)]
         assert set(reasons) - {None} == {"RATE_LIMITED"}
 

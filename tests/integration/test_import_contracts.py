@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOUND = {
     "rules/game.py": "",
     "rules/values.py": "import os\n",
+    "rules/calendar.py": "import datetime\n",
     "chassis/log.py": "import asyncio\n",
     "services/accounts/domain.py": "from rules import game\n",
     "services/accounts/app.py": "from services.accounts import domain\n",
