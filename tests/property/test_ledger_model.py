@@ -176,7 +176,8 @@ class LedgerMachine(RuleBasedStateMachine):
                 for currency, amount in price:
                     self.held[account, currency] -= amount
                     if account in held.seated:
-                        self.has[account, currency] -= amount
+                        # The first room's entry is nothing, also of who never had anything.
+                        self.has[account, currency] = self.has.get((account, currency), 0) - amount
         elif held.began is False:
             # The log has one first commit: there is no such fact.
             return
