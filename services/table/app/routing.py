@@ -6,6 +6,7 @@ asker repeats under the same ids, so that a lost answer is found in the log.
 """
 
 import asyncio
+from itertools import chain, repeat
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -21,7 +22,9 @@ from services.table.domain import Table
 
 # After this the asker is told to come again.
 ASK_SECONDS: Final = 5.0
-PAUSE_SECONDS: Final = 0.1
+# Between looks at a game's row, growing: when a host dies, its hundreds of games are all asked for at once, and who
+# looks for abandoned games takes them in batches meanwhile.
+PAUSES_SECONDS: Final = (0.1, 0.2, 0.4, 0.5)
 # More games than one replica forwards to at a time; beyond that the rows are read again.
 ROUTES_MAX: Final = 50_000
 
@@ -98,12 +101,14 @@ class Routing:
 
     async def _found(self, game_id: UUID, request: Request) -> Answer:
         """The answer of the game's host, whoever that comes to be."""
-        while not self._host.stopping:
+        for pause in chain(PAUSES_SECONDS, repeat(PAUSES_SECONDS[-1])):
+            if self._host.stopping:
+                break
             owner = await self._store.owner(game_id)
             answer = await self._attempt(game_id, owner, request)
             if answer is not None:
                 return answer
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(pause)
         raise errors.unavailable()
 
     async def _attempt(self, game_id: UUID, owner: Owner | None, request: Request) -> Answer | None:
