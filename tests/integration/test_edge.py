@@ -85,14 +85,17 @@ def call(on: grpc.aio.Channel, method: str, *, game: str | None = None, **metada
 
 async def answered(on: grpc.aio.Channel, method: str, **how: Any) -> grpc.StatusCode:
     """The status of a call that is made and waited for."""
-    pending = call(on, method, **how)
-    try:
-        while await pending.read() is not grpc.aio.EOF:
+    while True:
+        pending = call(on, method, **how)
+        try:
+            while await pending.read() is not grpc.aio.EOF:
+                pass
+        except grpc.aio.AioRpcError:
             pass
-    except grpc.aio.AioRpcError:
-        pass
-    code: grpc.StatusCode = await pending.code()
-    return code
+        # Where the answer comes before the request is sent, grpc's Python client now and then fails in its own core.
+        if not (await pending.details() or "").startswith("Internal error from Core"):
+            code: grpc.StatusCode = await pending.code()
+            return code
 
 
 async def refusal_of(on: grpc.aio.Channel, method: str) -> str | None:
@@ -222,12 +225,7 @@ async def test_calls_are_limited_by_token_with_a_reason(site: Site) -> None:
         assert grpc.StatusCode.RESOURCE_EXHAUSTED in codes
         assert codes[: LIMITS.calls_burst] == [grpc.StatusCode.OK] * LIMITS.calls_burst
         assert await answered(other, LIST) is grpc.StatusCode.OK
-        # Where the refusal comes before the request is sent, grpc's Python client now and then says INTERNAL instead.
-        assert set(codes) <= {
-            grpc.StatusCode.OK,
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            grpc.StatusCode.INTERNAL,
-        }
+        assert set(codes) == {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
         # What was refused came to no replica.
         assert sum(site.tries(LIST)) == codes.count(grpc.StatusCode.OK) + 1
         reasons = [await refusal_of(hasty, LIST) for _ in range(50)]
