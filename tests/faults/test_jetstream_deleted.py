@@ -68,8 +68,12 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
         stack.push_async_callback(league.close)
 
         games = [await seated(table, number) for number in range(GAME_COUNT)]
-        playing = [asyncio.create_task(play(players, number)) for number, players in enumerate(games)]
+        struck = asyncio.Event()
+        playing = [asyncio.create_task(play(players, number)) for number, players in enumerate(games[:-1])]
+        # However fast the others are, one game's facts come after the last deletion.
+        playing.append(asyncio.create_task(play(games[-1], 0, after=struck)))
         await strike_while(playing, jetstream)
+        struck.set()
         await asyncio.gather(*playing)
 
         facts: Stub = stub(table.channel(signer.service_token("league", 3600)), _FACTS)
@@ -96,8 +100,10 @@ async def seated(table: Service, number: int) -> list[Player]:
     return [Player(table, account, game_id) for account in accounts]
 
 
-async def play(players: Sequence[Player], number: int) -> None:
+async def play(players: Sequence[Player], number: int, after: asyncio.Event | None = None) -> None:
     """Play a game to its end."""
+    if after is not None:
+        await after.wait()
     await asyncio.sleep(number * STAGGER_SECONDS)
     await asyncio.gather(*(player.watch_to_the_end() for player in players))
 

@@ -28,7 +28,7 @@ from tests.conftest import Database
 from tests.random_tables import opened
 from tools.embedded.nats import EmbeddedNats
 
-PATIENCE = 15
+PATIENCE = 60
 # Seats 0 and 2 are persons.
 ANN, CAT = str(UUID(int=1)), str(UUID(int=3))
 SPECTATORS = [str(UUID(int=100 + n)) for n in range(1_000)]

@@ -29,7 +29,7 @@ from tests.table_client import Player, Service, bot, person, prepare_game, setti
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.process import free_port
 
-PATIENCE_SECONDS: Final = 20
+PATIENCE_SECONDS: Final = 60
 ME: Final = me_pb2.DESCRIPTOR.services_by_name["Me"]
 numbers = count(1)
 
