@@ -267,6 +267,7 @@ class TableGame:
         self._act = channel.unary_unary("/levata.table.v1.Table/Act", _identity, _identity)
         self._here: Any = channel.unary_unary("/levata.table.v1.Table/Here")
         self._streams: list[Any] = []
+        self._moved_at = 0.0
         self._version = 0
         self._turn = 0
         self._next: play_pb2.Move | None = None
@@ -293,6 +294,7 @@ class TableGame:
         self._next = decisions[self._turn].legal_moves[0]
 
     async def move(self) -> None:
+        self._moved_at = time.perf_counter()
         command = str(uuid4())
         if self._over_play:
             request = table_pb2.PlayRequest(
@@ -317,6 +319,9 @@ class TableGame:
         self._next = table_pb2.WatchResponse.FromString(messages[self._turn]).commit.decision.legal_moves[0]
 
     async def stay(self) -> None:
+        # Whoever moves is heard of.
+        if time.perf_counter() - self._moved_at < STAY_SECONDS:
+            return
         here = table_pb2.HereRequest(game_id=self._game_id).SerializeToString()
         for token in self._tokens:
             # One that fails is made up for by the next.
