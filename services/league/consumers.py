@@ -78,7 +78,16 @@ class Rebuilding:
                 await projections.drop_dead_builds(session)
             finally:
                 if not session.is_closed():
-                    await session.execute("select pg_advisory_unlock($1)", _REBUILD_LOCK)
+                    await _unlock(session)
+
+
+async def _unlock(session: Session) -> None:
+    """Let the next rebuild begin. The lock is the connection's, so one that may still hold it is closed."""
+    try:
+        await session.execute("select pg_advisory_unlock($1)", _REBUILD_LOCK)
+    except BaseException:
+        session.terminate()
+        raise
 
 
 class _Rebuild:
