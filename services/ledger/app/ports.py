@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from services.ledger.domain.entries import Entrant
-from services.ledger.domain.journal import Balance, Currency, Entry, Outcome, Transfer
+from services.ledger.domain.journal import Currency, Entry, Outcome, Transfer
 from services.ledger.domain.refunds import PlayedGame
 
 
@@ -28,18 +28,6 @@ class Journal(Protocol):
 
         Goes on when its caller is cancelled.
         """
-        ...
-
-
-class Balances(Protocol):
-    """Reading balances."""
-
-    async def of(self, account: UUID) -> dict[Currency, Balance]:
-        """What an account has, every currency named."""
-        ...
-
-    async def of_many(self, accounts: Sequence[UUID]) -> dict[UUID, dict[Currency, Balance]]:
-        """The same of several."""
         ...
 
 
