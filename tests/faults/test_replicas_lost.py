@@ -298,11 +298,17 @@ async def test_while_postgres_stands_still_nobody_steals_games_and_nobody_loses_
     world.stall("postgres")
     await asyncio.sleep(STALL_SECONDS)
     world.wake("postgres")
+    # At the same time: bots would play for people who are silent while another game is played to its end.
+    await asyncio.gather(*map(played_on, scripts))
     for script in scripts:
-        await persistently(script)
-        await script.play_out()
         assert await epoch_of(world, str(script.log.game_id)) == 1
     await assert_time_began_anew(timed)
+
+
+async def played_on(script: Script) -> None:
+    """To the end, whatever was under way."""
+    await persistently(script)
+    await script.play_out()
 
 
 async def assert_time_began_anew(script: Script) -> None:
