@@ -67,14 +67,11 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
         league = Service(str(league_process.address), signer)
         stack.push_async_callback(league.close)
 
-        games = [await seated(table, number) for number in range(GAME_COUNT)]
-        struck = asyncio.Event()
-        playing = [asyncio.create_task(play(players, number)) for number, players in enumerate(games[:-1])]
-        # However fast the others are, one game's facts come after the last deletion.
-        playing.append(asyncio.create_task(play(games[-1], 0, after=struck)))
+        playing = [asyncio.create_task(played(table, number)) for number in range(GAME_COUNT - 1)]
         await strike_while(playing, jetstream)
-        struck.set()
-        await asyncio.gather(*playing)
+        # However fast the others are, one game's facts come after the last deletion.
+        playing.append(asyncio.create_task(played(table, GAME_COUNT - 1)))
+        game_ids = await asyncio.gather(*playing)
 
         facts: Stub = stub(table.channel(signer.service_token("league", 3600)), _FACTS)
         last = (await facts.Head(facts_pb2.HeadRequest())).last
@@ -84,7 +81,7 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
         assert (await jetstream.stream_info(GAMES.name)).state.messages < last
 
         async with log_reader(database) as reader:
-            expected = await places_in_logs(reader, [players[0].game_id for players in games])
+            expected = await places_in_logs(reader, game_ids)
         assert expected.keys() == set(SEAT_ACCOUNTS)
         assert {account: await places_in_record(league, account, last) for account in SEAT_ACCOUNTS} == expected
 
@@ -100,15 +97,15 @@ async def seated(table: Service, number: int) -> list[Player]:
     return [Player(table, account, game_id) for account in accounts]
 
 
-async def play(players: Sequence[Player], number: int, after: asyncio.Event | None = None) -> None:
-    """Play a game to its end."""
-    if after is not None:
-        await after.wait()
-    await asyncio.sleep(number * STAGGER_SECONDS)
+async def played(table: Service, number: int) -> str:
+    """The id of a game that was played to its end by people who were there from its beginning."""
+    await asyncio.sleep(number % (GAME_COUNT - 1) * STAGGER_SECONDS)
+    players = await seated(table, number)
     await asyncio.gather(*(player.watch_to_the_end() for player in players))
+    return players[0].game_id
 
 
-async def strike_while(playing: Sequence["asyncio.Task[None]"], jetstream: JetStreamContext) -> None:
+async def strike_while(playing: Sequence["asyncio.Task[str]"], jetstream: JetStreamContext) -> None:
     """Delete or purge the stream whenever so many games are over, the last time while some are still played."""
     for games_over, deed in STRIKES.items():
         await until(lambda games_over=games_over: sum(task.done() for task in playing) >= games_over)  # type: ignore[misc]
