@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid4
@@ -16,7 +16,7 @@ from chassis.auth import Signer
 
 CONNECTIONS = 4
 # A player who is not heard of for ten seconds is away.
-STAY_SECONDS = 4.0
+STAY_SECONDS = 3.0
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 # What the floor passes on: as many bytes as a move of ours has.
 _SAMPLE = table_pb2.WatchResponse(
@@ -79,10 +79,14 @@ async def seated(open_game: Opener, games: int) -> AsyncIterator[list[Game]]:
 
 
 async def _stay(games: Sequence[Game]) -> None:
+    due = time.perf_counter()
     while True:
         for game in games:
-            await asyncio.sleep(STAY_SECONDS / len(games))
+            due += STAY_SECONDS / len(games)
+            # A round that falls behind, while a server is kept busy, goes on without pauses: its players stay in time.
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
             await game.stay()
+        due = max(due, time.perf_counter() - STAY_SECONDS)
 
 
 async def load(running: Sequence[Game], seconds: float, rate: float | None = None) -> Tally:
@@ -323,10 +327,10 @@ class TableGame:
         if time.perf_counter() - self._moved_at < STAY_SECONDS:
             return
         here = table_pb2.HereRequest(game_id=self._game_id).SerializeToString()
-        for token in self._tokens:
-            # One that fails is made up for by the next.
-            with suppress(grpc.aio.AioRpcError):
-                await self._here(here, metadata=token, timeout=2)
+        # One that fails is made up for by the next.
+        await asyncio.gather(
+            *(self._here(here, metadata=token, timeout=2) for token in self._tokens), return_exceptions=True
+        )
 
     async def close(self) -> None:
         for stream in self._streams:
