@@ -24,9 +24,10 @@ from services.ledger.app.operations import Rebuilt, Step
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
 from services.ledger.consumers.audit import Audit
-from services.ledger.rpc import entries, operations
+from services.ledger.rpc import entries, operations, settlement
 from services.ledger.settings import LedgerSettings
 from services.ledger.store.entries import PostgresEntries
+from services.ledger.store.followed import PostgresFollowed
 from services.ledger.store.games import keep_edition
 from services.ledger.store.members import PostgresMembers
 
@@ -63,6 +64,7 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         mondays = Mondays(PostgresMembers(pool), edition.catalogue, clock.now_us)
         entries.serve(server, EntryDesk(PostgresEntries(pool), mondays, edition.catalogue.rooms))
         operations.serve(server, Operators(pool, Audit(owners["table"], pool, edition)))
+        settlement.serve(server, PostgresFollowed(pool, games.CONSUMER))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [
             *(Report(name, partial(_status_of, consumer)) for name, consumer in consumers.items()),

@@ -9,11 +9,11 @@ import pytest
 from google.protobuf.message import Message
 from levata.accounts.v1 import facts_pb2 as accounts_facts_pb2
 from levata.league.v1 import facts_pb2 as league_facts_pb2
-from levata.ledger.v1 import entries_pb2, operations_pb2
+from levata.ledger.v1 import entries_pb2, operations_pb2, settlement_pb2
 
 from chassis.auth import KeyFiles, Signer
 from chassis.database import open_pool
-from chassis.facts import publish
+from chassis.facts import FactLog, publish
 from chassis.log import NewFact
 from chassis.rpc import channel, stub
 from services.ledger.domain.journal import COFFEES
@@ -89,6 +89,14 @@ async def test_what_others_tell_reaches_the_balances(
         assert (done.fact, done.games, done.entries, done.differences, done.parked) == (2, 1, 3, 0, 0)
         rebuilt = await operations.Rebuild(operations_pb2.RebuildRequest())
         assert (rebuilt.differences, rebuilt.switched) == (0, True)
+
+        games_log = FactLog(await stack.enter_async_context(await open_pool(database.dsn("table"), "test")))
+        as_league = await stack.enter_async_context(channel(str(ledger.address), signer.service_token("league", 3600)))
+        settlement = stub(as_league, settlement_pb2.DESCRIPTOR.services_by_name["Settlement"])
+        asked = settlement_pb2.SettledRequest(games_incarnation=str((await games_log.head()).incarnation), games_fact=2)
+        answer = await settlement.Settled(asked)
+        assert (answer.incarnation, answer.last) == (str((await FactLog(pool).head()).incarnation), 1)
+        assert not answer.parked
 
 
 def test_a_wrong_catalogue_is_told_in_a_sentence(start_service: Callable[..., ServiceProcess], tmp_path: Path) -> None:
