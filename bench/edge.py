@@ -5,6 +5,7 @@ import json
 import signal
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import uvloop
@@ -27,15 +28,16 @@ WATCHES = 1_500
 RESET_LIMIT_SECONDS = 5.0
 
 
-def measure(hold: float) -> list[Ratio]:
-    """All figures of the edge; watches are held for `hold` seconds."""
-    moves = [_moves(seats, over_play) for over_play in (True, False) for seats in (4, 6)]
+def measure(hold: float) -> Iterator[Ratio]:
+    """All figures of the edge, as they come; watches are held for `hold` seconds."""
+    for over_play in (True, False):
+        for seats in (4, 6):
+            yield _moves(seats, over_play)
     with backend() as running:
-        token = _token_check(running)
+        yield _token_check(running)
+        yield _sign_ins(running)
         with running.table_service() as table, edge("table", table.address) as public:
-            held = uvloop.run(_held(public, table, running.signer, hold))
-        sign_ins = _sign_ins(running)
-    return [*moves, token, sign_ins, *held]
+            yield from uvloop.run(_held(public, table, running.signer, hold))
 
 
 def _moves(seats: int, over_play: bool) -> Ratio:

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,6 +66,11 @@ def as_json(bench: str, ratios: Sequence[Ratio]) -> str:
             "conditions": ratio.conditions,
         }
     return json.dumps(report, indent=2)
+
+
+def tell(ratio: Ratio) -> None:
+    """A line on stderr: what was measured stays on the screen if a later part fails or is broken off."""
+    print(f"{ratio.name}: {ratio.ratio:.3f} (floor {ratio.floor:.3f})", file=sys.stderr, flush=True)
 
 
 def show(bench: str, ratios: Sequence[Ratio]) -> None:

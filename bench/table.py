@@ -16,6 +16,7 @@ import uvloop
 from bench import moves, sizes, takeover
 from bench.report import Ratio, less_is_better, more_is_better
 from bench.servers import Backend, backend
+from chassis import clock
 from chassis.log import Append, AppendResult, GroupWriter, chain_start, next_chain
 from rules import game as g
 from rules import registry
@@ -36,9 +37,11 @@ FOLD_GAMES, FOLD_LIMIT_US = 1_000, 1.0
 MEMORY_GAMES, MEMORY_LIMIT_KB = 200, 40.0
 
 
-def measure(only: Sequence[str] = ()) -> list[Ratio]:
-    """The figures of these parts of the table service; by default of all."""
-    return [ratio for name, part in PARTS.items() if not only or name in only for ratio in part()]
+def measure(only: Sequence[str] = ()) -> Iterator[Ratio]:
+    """The figures of these parts of the table service, as they come; by default of all."""
+    for name, part in PARTS.items():
+        if not only or name in only:
+            yield from part()
 
 
 def _of_one_process() -> list[Ratio]:
@@ -135,7 +138,9 @@ def _memory() -> Ratio:
     """What a running game holds when nobody watches: six-seat games near their end, as loaded from the log."""
     games = [_nearly_finished(number) for number in range(3)]
     # Of its surroundings a game that does nothing needs no more.
-    around: Any = SimpleNamespace(deadlines=Deadlines())
+    around: Any = SimpleNamespace(
+        deadlines=Deadlines(), clock=clock.Clock(), heartbeat=SimpleNamespace(troubled_at_us=0)
+    )
     audiences = Audiences(messages)
     sizes = []
     for _ in range(ROUNDS):

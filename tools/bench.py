@@ -27,7 +27,10 @@ def main(
     sections = []
     for bench in BENCHES if name == "all" else (name,):
         module = importlib.import_module(f"bench.{bench}")
-        ratios = module.measure(**_options(bench, only or [], hold))
+        ratios = []
+        for ratio in module.measure(**_options(bench, only or [], hold)):
+            report.tell(ratio)
+            ratios.append(ratio)
         print(report.as_json(bench, ratios)) if json else report.show(bench, ratios)
         sections.append(report.as_markdown(bench, ratios))
     if name == "all":
