@@ -20,11 +20,13 @@ from chassis.telemetry import ProcessCollector, serve_metrics
 from services.ledger import projections
 from services.ledger.app.entries import EntryDesk
 from services.ledger.app.mondays import Mondays
+from services.ledger.app.old_holds import OldHolds
 from services.ledger.app.operations import Rebuilt, Step
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
 from services.ledger.consumers.audit import Audit
 from services.ledger.rpc import entries, operations, settlement
+from services.ledger.rpc.games import RemoteGames
 from services.ledger.settings import LedgerSettings
 from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.followed import PostgresFollowed
@@ -58,14 +60,17 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
             "levata.facts.league": league.consumer(owners["league"], pool, nats, edition),
         }
         relay = Relay(pool, nats, LEDGER)
+        table = await stack.enter_async_context(RemoteGames.at(settings.peers["table"], settings.service_token))
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
         mondays = Mondays(PostgresMembers(pool), edition.catalogue, clock.now_us)
-        entries.serve(server, EntryDesk(PostgresEntries(pool), mondays, edition.catalogue.rooms))
+        kept = PostgresEntries(pool)
+        entries.serve(server, EntryDesk(kept, mondays, edition.catalogue.rooms))
         operations.serve(server, Operators(pool, Audit(owners["table"], pool, edition)))
         settlement.serve(server, PostgresFollowed(pool, games.CONSUMER))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
+        old_holds = OldHolds(kept, table, settings.old_hold_seconds)
         reports = [
             *(Report(name, partial(_status_of, consumer)) for name, consumer in consumers.items()),
             Report(RELAY, partial(_status_of, relay)),
@@ -73,10 +78,10 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             process = ProcessCollector(server, asyncio.get_running_loop(), pool)
-            serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
+            serve_metrics(settings.metrics_listen, [process, old_holds, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        workers: list[Relay | Consumer] = [relay, *consumers.values()]
+        workers: list[Relay | Consumer | OldHolds] = [relay, *consumers.values(), old_holds]
         for worker in workers:
             await worker.start()
             stack.push_async_callback(worker.stop)

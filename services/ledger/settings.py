@@ -3,6 +3,8 @@
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from pydantic import Field
+
 from chassis.settings import Settings
 
 
@@ -13,3 +15,5 @@ class LedgerSettings(Settings):
     catalogue_file: Path
     # Days, weeks, VIP days and limits a day are of it; the same for all services.
     time_zone: ZoneInfo = ZoneInfo("UTC")
+    # How long entries are held before the table service is asked what became of the game.
+    old_hold_seconds: float = Field(120.0, gt=0)

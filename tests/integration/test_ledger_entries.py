@@ -146,8 +146,14 @@ async def test_holds_without_an_end_are_found_for_settlement(pool: Pool, desk: E
     for game_id in (waiting, ended):
         await desk.hold(game_id, [Asked(ALICE, 1, None)])
     await tell(pool, began(ended, [ALICE]))
-    assert await PostgresEntries(pool).unsettled(0, 10) == [waiting]
-    assert await PostgresEntries(pool).unsettled(120, 10) == []
+    entries = PostgresEntries(pool)
+    assert (await entries.unsettled(0, 10), await entries.unsettled_count(0)) == ([waiting], 1)
+    assert (await entries.unsettled(120, 10), await entries.unsettled_count(120)) == ([], 0)
+    # It is still one of them when it was asked about, but is left alone for a while.
+    await entries.asked(waiting, 600)
+    assert (await entries.unsettled(0, 10), await entries.unsettled_count(0)) == ([], 1)
+    await entries.asked(waiting, 0)
+    assert await entries.unsettled(0, 10) == [waiting]
 
 
 @pytest.mark.parametrize(

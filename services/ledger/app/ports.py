@@ -66,8 +66,16 @@ class Entries(Protocol):
         """A transaction about this game's entries; rolled back when it is left with an error."""
         ...
 
-    async def unsettled(self, older_than_seconds: int, limit: int) -> list[UUID]:
-        """Games whose entries have been held for so long without an end."""
+    async def unsettled_count(self, older_than_seconds: float) -> int:
+        """How many games' entries have been held for so long without an end."""
+        ...
+
+    async def unsettled(self, older_than_seconds: float, limit: int) -> list[UUID]:
+        """Those of them that are to be asked about now, the oldest first."""
+        ...
+
+    async def asked(self, game_id: UUID, again_seconds: float) -> None:
+        """Remember that one was asked about: it is to be again after so long."""
         ...
 
 

@@ -27,10 +27,16 @@ _END: Final = """
     on conflict (game_id) do update
     set began = excluded.began, began_at = excluded.began_at, seated = excluded.seated
     where game_entry.began is null"""
+_UNSETTLED_COUNT: Final = """
+    select count(*) from game_entry where began is null and held_at < levata_now() - make_interval(secs => $1)"""
 _UNSETTLED: Final = """
     select game_id from game_entry
     where began is null and held_at < levata_now() - make_interval(secs => $1)
+      and coalesce(ask_again_at < levata_now(), true)
     order by held_at limit $2"""
+_ASKED: Final = """
+    update game_entry set ask_again_at = levata_now() + make_interval(secs => $2)
+    where game_id = $1 and began is null"""
 
 
 class PostgresEntries:
@@ -47,11 +53,23 @@ class PostgresEntries:
                 is_new = await session.fetchval(_BEGIN, game_id, input_hash)
                 yield PostgresHolding(session, game_id, None if is_new else await held_game(session, game_id))
 
-    async def unsettled(self, older_than_seconds: int, limit: int) -> list[UUID]:
-        """Games whose entries have been held for so long without an end."""
+    async def unsettled_count(self, older_than_seconds: float) -> int:
+        """How many games' entries have been held for so long without an end."""
+        with refusing_while_away():
+            count = await self._pool.fetchval(_UNSETTLED_COUNT, older_than_seconds)
+        assert isinstance(count, int)
+        return count
+
+    async def unsettled(self, older_than_seconds: float, limit: int) -> list[UUID]:
+        """Those of them that are to be asked about now, the oldest first."""
         with refusing_while_away():
             rows = await self._pool.fetch(_UNSETTLED, older_than_seconds, limit)
         return [row["game_id"] for row in rows]
+
+    async def asked(self, game_id: UUID, again_seconds: float) -> None:
+        """Remember that one was asked about."""
+        with refusing_while_away():
+            await self._pool.execute(_ASKED, game_id, again_seconds)
 
 
 class PostgresHolding:

@@ -48,7 +48,12 @@ _TABLE_ACCESS = {
     "Daily": Access.PUBLIC,
 }
 # The matchmaker opens games; `tools` are `levata play` and `demo` on the operator's machine.
-_GAMES_ACCESS = Access.by("matchmaker", "tools")
+_GAMES_ACCESS = {
+    "Prepare": Access.by("matchmaker", "tools"),
+    "Create": Access.by("matchmaker", "tools"),
+    # The ledger settles what became of a game whose entries nobody has ended.
+    "Cancel": Access.by("ledger", "matchmaker", "tools"),
+}
 
 
 def serve(server: Server, tables: Tables, delayed: DelayedGames, gatherings: Gatherings) -> None:
