@@ -1,0 +1,1 @@
+"""What the matchmaker decides, without any I/O."""
