@@ -16,6 +16,7 @@ import uvloop
 GAME_BYTES = 16
 HEARTBEAT_SECONDS = 3.0
 HEARTBEAT = bytes(4)
+CALLS = 10_000
 
 
 def identity(raw: bytes) -> bytes:
@@ -79,7 +80,9 @@ async def serve() -> None:
         "Idle": grpc.unary_stream_rpc_method_handler(watch_idly, identity, identity),
         "Play": grpc.stream_stream_rpc_method_handler(play, identity, identity),
     }
-    server = grpc.aio.server()
+    # By default it ends some at random when more than a thousand come at once.
+    room = [("grpc.server.max_pending_requests", CALLS), ("grpc.server.max_pending_requests_hard_limit", CALLS)]
+    server = grpc.aio.server(options=room)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare.Table", handlers),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
