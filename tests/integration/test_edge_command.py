@@ -14,6 +14,7 @@ SERVICES = [
     "accounts=accounts.cards:7000",
     "table=table.cards:7000",
     "table=192.0.2.7:7000",
+    "ledger=ledger.cards:7000",
     "league=league.cards:7000",
 ]
 
