@@ -47,6 +47,13 @@ async def test_each_is_accepted_or_refused_for_what_there_is_too_little_of(pool:
     assert (await has(pool, ALICE), await has(pool, BOB)) == (Balance(200, 200), Balance(300_000))
 
 
+async def test_a_purse_has_what_is_free(pool: Pool, desk: EntryDesk) -> None:
+    await give(pool, ALICE, 500)
+    await give(pool, ALICE, 1, COFFEE)
+    await desk.hold(uuid4(), [Asked(ALICE, 2, None)])
+    assert await desk.purses([ALICE, BOB]) == {ALICE: {COIN: 300, COFFEE: 1}, BOB: {}}
+
+
 async def test_an_entry_of_coins_gold_and_coffee_is_one(pool: Pool, desk: EntryDesk) -> None:
     await give(pool, ALICE, 250_000)
     await give(pool, ALICE, 10, GOLD)

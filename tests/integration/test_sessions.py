@@ -274,6 +274,21 @@ async def test_accounts_that_were_used_on_one_device_are_told(world: World, keys
     assert await shared(world, keys, *everybody) == set()
 
 
+async def test_companions_are_told_whoever_else_was_asked_about(world: World, keys: KeyFiles) -> None:
+    one, two, stranger = (world.phone() for _ in range(3))
+    two.device.device_id = one.device.device_id
+    for phone in (one, two, stranger):
+        await phone.guest()
+    ids = [phone.got.account.account_id for phone in (one, two, stranger)]
+    token = Signer.from_file(keys.signing_key).service_token("matchmaker", 60)
+    async with channel(world.address, token) as opened:
+        for asked, pairs in (([ids[0]], 1), (ids[:2], 1), ([ids[2], str(uuid4())], 0)):
+            request = devices_pb2.CompanionsRequest(account_ids=asked)
+            answer = await stub(opened, DEVICES).Companions(request)
+            told = [[pair.first_account_id, pair.second_account_id] for pair in answer.pairs]
+            assert told == [sorted(ids[:2])] * pairs
+
+
 async def test_only_the_matchmaker_is_told_of_devices(world: World, keys: KeyFiles) -> None:
     phone = world.phone()
     await phone.guest()

@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from services.ledger.catalogue import CatalogueError, read_catalogue, read_edition
+from chassis.checked_yaml import FileRefused
+from services.ledger.catalogue import read_catalogue, read_edition
 from services.ledger.domain.entries import RoomTerms
 from tests.ledger import CATALOGUE, CATALOGUE_FILE, EDITION
 
@@ -56,7 +57,7 @@ def test_another_text_or_another_time_zone_is_another_edition() -> None:
 def test_what_is_wrong_is_told_with_its_line_and_key(written: str, instead: str, key: str, message: str) -> None:
     text = EDITION.content.replace(written, instead, 1)
     assert text != EDITION.content
-    with pytest.raises(CatalogueError) as caught:
+    with pytest.raises(FileRefused) as caught:
         read_edition(text, UTC)
     told = [line for line in str(caught.value).splitlines() if f": {key}: " in line]
     assert len(told) == 1 and message in told[0]
@@ -76,15 +77,15 @@ def test_what_is_wrong_is_told_with_its_line_and_key(written: str, instead: str,
     ],
 )
 def test_a_text_that_is_no_catalogue(text: str, message: str) -> None:
-    with pytest.raises(CatalogueError) as caught:
+    with pytest.raises(FileRefused) as caught:
         read_edition(text, UTC)
     assert message in str(caught.value)
 
 
 def test_the_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CatalogueError, match=r"nowhere\.yaml"):
+    with pytest.raises(FileRefused, match=r"nowhere\.yaml"):
         read_catalogue(tmp_path / "nowhere.yaml", UTC)
     broken = tmp_path / "broken.yaml"
     broken.write_text(CATALOGUE_FILE.read_text().replace("prize: 300}", "prize: x}"))
-    with pytest.raises(CatalogueError, match=r"broken\.yaml, line 7: rooms\.1\.prize"):
+    with pytest.raises(FileRefused, match=r"broken\.yaml, line 7: rooms\.1\.prize"):
         read_catalogue(broken, UTC)

@@ -137,5 +137,8 @@ class Store(Protocol):
     async def shared_devices(self, account_ids: list[UUID], days: int) -> list[tuple[UUID, UUID]]:
         """Which of these accounts were used on one device in the last days, each pair once and in order."""
 
+    async def companions(self, account_ids: list[UUID], days: int) -> list[tuple[UUID, UUID]]:
+        """These accounts and all that were used on one device with them in the last days, as pairs, each once."""
+
     async def forget(self, days: int) -> None:
         """Delete codes and allowances that count no more, and dead sessions that were not seen for so many days."""

@@ -87,6 +87,10 @@ class Sessions:
         """Which of these accounts were used on one device lately, each pair once."""
         return await self._store.shared_devices(account_ids, DEVICE_DAYS)
 
+    async def companions(self, account_ids: list[UUID]) -> list[tuple[UUID, UUID]]:
+        """These accounts and all that were used on one device with them lately, as pairs, each once."""
+        return await self._store.companions(account_ids, DEVICE_DAYS)
+
 
 def _token_invalid() -> Refused:
     return Refused("REFRESH_TOKEN_INVALID", grpc.StatusCode.UNAUTHENTICATED, "This refresh token is good for nothing.")

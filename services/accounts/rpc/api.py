@@ -123,11 +123,16 @@ class DevicesApi:
         self, request: devices_pb2.SharedDevicesRequest, call: Call
     ) -> devices_pb2.SharedDevicesResponse:
         pairs = await self._sessions.shared_devices([UUID(account_id) for account_id in request.account_ids])
-        return devices_pb2.SharedDevicesResponse(
-            pairs=[
-                devices_pb2.AccountPair(first_account_id=str(one), second_account_id=str(other)) for one, other in pairs
-            ]
-        )
+        return devices_pb2.SharedDevicesResponse(pairs=map(_pair, pairs))
+
+    async def companions(self, request: devices_pb2.CompanionsRequest, call: Call) -> devices_pb2.CompanionsResponse:
+        pairs = await self._sessions.companions([UUID(account_id) for account_id in request.account_ids])
+        return devices_pb2.CompanionsResponse(pairs=map(_pair, pairs))
+
+
+def _pair(accounts: tuple[UUID, UUID]) -> devices_pb2.AccountPair:
+    one, other = accounts
+    return devices_pb2.AccountPair(first_account_id=str(one), second_account_id=str(other))
 
 
 def _caller(call: Call) -> UUID:

@@ -36,6 +36,16 @@ _SHARED_DEVICES: Final = """
     select distinct one.account_id, other.account_id
     from used one join used other on one.device_id = other.device_id and one.account_id < other.account_id
     order by 1, 2"""
+_COMPANIONS: Final = """
+    with used as (
+        select distinct account_id, device_id from session
+        where account_id = any($1::uuid[]) and device_id <> ''
+        and seen_at > levata_now() - $2::int * interval '1 day'
+    )
+    select distinct least(u.account_id, s.account_id), greatest(u.account_id, s.account_id)
+    from used u join session s on s.device_id = u.device_id and s.account_id <> u.account_id
+    where s.seen_at > levata_now() - $2::int * interval '1 day'
+    order by 1, 2"""
 _FORGET_CODES: Final = "delete from sign_in_code where expires_at < levata_now()"
 _FORGET_ALLOWANCES: Final = """
     delete from code_allowance where sent_at[cardinality(sent_at)] < levata_now() - interval '1 hour'"""
@@ -87,6 +97,10 @@ class PostgresStore:
     async def shared_devices(self, account_ids: list[UUID], days: int) -> list[tuple[UUID, UUID]]:
         """Which of these accounts were used on one device in the last days, each pair once and in order."""
         return [(one, other) for one, other in await self._fetch(_SHARED_DEVICES, account_ids, days)]
+
+    async def companions(self, account_ids: list[UUID], days: int) -> list[tuple[UUID, UUID]]:
+        """These accounts and all that were used on one device with them in the last days, as pairs, each once."""
+        return [(one, other) for one, other in await self._fetch(_COMPANIONS, account_ids, days)]
 
     async def forget(self, days: int) -> None:
         """Delete codes and allowances that count no more, and dead sessions that were not seen for so many days."""

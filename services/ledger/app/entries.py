@@ -55,6 +55,11 @@ class EntryDesk:
             await holding.keep(answered)
             return answered
 
+    async def purses(self, accounts: Sequence[UUID]) -> Mapping[UUID, Mapping[Currency, int]]:
+        """What accounts could pay now."""
+        await self._mondays.bring(accounts)
+        return await self._entries.free(accounts)
+
     def _check(self, asked: Sequence[Asked]) -> None:
         if len({each.account for each in asked}) != len(asked):
             raise Refused("ENTERED_TWICE", grpc.StatusCode.INVALID_ARGUMENT, "An account enters a game at most once.")

@@ -1,6 +1,6 @@
 """What the use cases need of the outside; `store` implements it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
 from typing import NamedTuple, Protocol
@@ -68,6 +68,10 @@ class Entries(Protocol):
 
     async def unsettled_count(self, older_than_seconds: float) -> int:
         """How many games' entries have been held for so long without an end."""
+        ...
+
+    async def free(self, accounts: Sequence[UUID]) -> Mapping[UUID, Mapping[Currency, int]]:
+        """What accounts can spend; what is missing is nothing."""
         ...
 
     async def unsettled(self, older_than_seconds: float, limit: int) -> list[UUID]:

@@ -32,6 +32,18 @@ class EntriesApi:
         entrants = await self._desk.hold(UUID(request.game_id), asked)
         return entries_pb2.HoldResponse(entrants=map(_entered, entrants))
 
+    async def purses(self, request: entries_pb2.PursesRequest, call: Call) -> entries_pb2.PursesResponse:
+        free = await self._desk.purses([UUID(account_id) for account_id in request.account_ids])
+        return entries_pb2.PursesResponse(
+            purses=[
+                entries_pb2.Purse(
+                    account_id=account_id,
+                    free={currency.value: amount for currency, amount in free[UUID(account_id)].items()},
+                )
+                for account_id in request.account_ids
+            ]
+        )
+
 
 def _entered(entrant: Entrant) -> entries_pb2.Entered:
     return entries_pb2.Entered(

@@ -29,6 +29,7 @@ _END: Final = """
     where game_entry.began is null"""
 _UNSETTLED_COUNT: Final = """
     select count(*) from game_entry where began is null and held_at < levata_now() - make_interval(secs => $1)"""
+_FREE: Final = "select account, currency, posted - held as free from balance where account = any($1) and posted > held"
 _UNSETTLED: Final = """
     select game_id from game_entry
     where began is null and held_at < levata_now() - make_interval(secs => $1)
@@ -59,6 +60,15 @@ class PostgresEntries:
             count = await self._pool.fetchval(_UNSETTLED_COUNT, older_than_seconds)
         assert isinstance(count, int)
         return count
+
+    async def free(self, accounts: Sequence[UUID]) -> dict[UUID, dict[Currency, int]]:
+        """What accounts can spend."""
+        with refusing_while_away():
+            rows = await self._pool.fetch(_FREE, accounts)
+        free: dict[UUID, dict[Currency, int]] = {account: {} for account in accounts}
+        for row in rows:
+            free[row["account"]][Currency(row["currency"])] = row["free"]
+        return free
 
     async def unsettled(self, older_than_seconds: float, limit: int) -> list[UUID]:
         """Those of them that are to be asked about now, the oldest first."""
