@@ -27,21 +27,15 @@ async def rebuild(pool: Pool, *, dry_run: bool) -> Rebuilt:
             raise Refused(
                 "REBUILD_RUNNING", grpc.StatusCode.FAILED_PRECONDITION, "The projection is being made anew already."
             )
-        folded = await session.fetchrow("select seen::text, transfers from fold_transfers()", timeout=FOLD_SECONDS)
-        assert folded is not None
+        transfers = await session.fetchval("select fold_transfers()", timeout=FOLD_SECONDS)
         await session.execute(f"set local statement_timeout = '{COMPARE_SECONDS}s'")
-        rows = await session.fetch(
-            "select * from compare_balances($1::text::pg_snapshot, $2)",
-            folded["seen"],
-            dry_run,
-            timeout=COMPARE_SECONDS,
-        )
+        rows = await session.fetch("select * from compare_balances($1)", dry_run, timeout=COMPARE_SECONDS)
         balances = await session.fetchval("select count(*) from rebuilt_balance")
     differences = tuple(
         BalanceDifference(account, Currency(currency), _balance(posted, held), _balance(posted_anew, held_anew))
         for account, currency, posted, held, posted_anew, held_anew in rows
     )
-    return Rebuilt(folded["transfers"], balances, differences, not dry_run)
+    return Rebuilt(transfers, balances, differences, not dry_run)
 
 
 def _balance(posted: int | None, held: int | None) -> Balance | None:

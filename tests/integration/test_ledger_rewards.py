@@ -297,6 +297,9 @@ async def test_what_was_decided_is_kept_against_the_service_itself(pool: Pool, a
     await give(pool, alice, 1)
     game_id = await classic_game(pool, alice)
     await tell(pool, analysed(game_id, 50))
+    await account_fact(pool, alice, "registered", NOW_US)
+    await account_fact(pool, alice, "deleted", NOW_US)
+    await entry_desk(pool).hold(uuid4(), [Asked(alice, 1, None)])
     for statement in (
         "update settled_seat set prize = 9",
         "update settled_seat set coached_by = null where coached_by is not null",
@@ -305,6 +308,16 @@ async def test_what_was_decided_is_kept_against_the_service_itself(pool: Pool, a
         "delete from settled_game",
         "delete from closed_week",
         "delete from member",
+        "update member set mondays_until = mondays_until - 7",
+        "update member set deleted_at = null",
+        "update member set deleted_at = deleted_at + interval '1 day'",
+        "update game_entry set began = not began",
+        "update game_entry set began = null, began_at = null",
+        "update game_entry set seated = '{}'",
+        "update game_entry set input_hash = null",
+        "delete from game_entry",
+        "update entrant set refusal = 'coin'",
+        "delete from entrant",
         "update catalogue set content = ''",
     ):
         with pytest.raises(asyncpg.PostgresError):
