@@ -99,12 +99,14 @@ class Consumer:
         *,
         key_of: Callable[[Fact], str] = last_token,
         facts_at_once: int = TRANSACTION_FACTS,
+        committed: Callable[[], None] = lambda: None,
     ) -> None:
         """`apply` gives a fact its effect on the session that it is handed, in whose transaction the checkpoint moves.
 
         It must ignore facts that it does not care for. Facts of one key (`key_of`) have their effects in order. Up to
-        `facts_at_once` share a transaction: 1 where effects take locks in another order than that of the facts. `name`
-        is also that of the durable JetStream consumer: letters, digits, `-` and `_`.
+        `facts_at_once` share a transaction: 1 where effects take locks in another order than that of the facts.
+        `committed` is called after each transaction with effects. `name` is also that of the durable JetStream
+        consumer: letters, digits, `-` and `_`.
         """
         if not re.fullmatch(r"[\w-]+", name):
             raise ValueError(f"not a consumer's name: {name!r}")
@@ -115,6 +117,7 @@ class Consumer:
         self._apply_effect = apply
         self._key_of = key_of
         self._facts_at_once = facts_at_once
+        self._committed = committed
         self._pull = Pull(nats, source.name, name)
         self._parked = ParkedFacts(name)
         self._lease = Lease(f"consumer {name}")
@@ -303,6 +306,7 @@ class Consumer:
                 else:
                     await self._apply_effect(session, fact)
         self._moved(facts[-1].number)
+        self._committed()
 
     async def _apply_alone(self, session: Session, fact: Fact) -> None:
         attempt = 1
@@ -363,7 +367,8 @@ class Consumer:
                 await self._parked.failed_again(session, key, fact, _text(error))
                 return False
             await self._parked.remove(session, fact)
-            return True
+        self._committed()
+        return True
 
     @staticmethod
     def _check_fault(error: Exception, session: Session) -> None:

@@ -20,14 +20,16 @@ from chassis.telemetry import ProcessCollector, serve_metrics
 from services.ledger import projections
 from services.ledger.app.entries import EntryDesk
 from services.ledger.app.mondays import Mondays
+from services.ledger.app.news import News
 from services.ledger.app.old_holds import OldHolds
 from services.ledger.app.operations import Rebuilt, Step
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
 from services.ledger.consumers.audit import Audit
-from services.ledger.rpc import entries, operations, settlement
+from services.ledger.rpc import entries, me, operations, settlement
 from services.ledger.rpc.games import RemoteGames
 from services.ledger.settings import LedgerSettings
+from services.ledger.store.balances import PostgresBalances
 from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.followed import PostgresFollowed
 from services.ledger.store.games import keep_edition
@@ -49,25 +51,31 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await bus.connect(settings.nats_url, settings.service_name)
         stack.push_async_callback(bus.close, nats)
+        outbox = bus.Outbox(nats)
+        await outbox.start()
+        stack.push_async_callback(outbox.stop)
+        balances = PostgresBalances(pool)
+        news = News(balances, me.NatsPlayers(outbox))
         await keep_edition(pool, edition)
         owners = {
             service: await stack.enter_async_context(RemoteFacts.at(settings.peers[service], settings.service_token))
             for service in ("table", "accounts", "league")
         }
         consumers = {
-            "levata.facts.games": games.consumer(owners["table"], pool, nats, edition),
-            "levata.facts.accounts": accounts.consumer(owners["accounts"], pool, nats, edition),
-            "levata.facts.league": league.consumer(owners["league"], pool, nats, edition),
+            "levata.facts.games": games.consumer(owners["table"], pool, nats, edition, news.moved),
+            "levata.facts.accounts": accounts.consumer(owners["accounts"], pool, nats, edition, news.moved),
+            "levata.facts.league": league.consumer(owners["league"], pool, nats, edition, news.moved),
         }
         relay = Relay(pool, nats, LEDGER)
         table = await stack.enter_async_context(RemoteGames.at(settings.peers["table"], settings.service_token))
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        mondays = Mondays(PostgresMembers(pool), edition.catalogue, clock.now_us)
-        kept = PostgresEntries(pool)
+        mondays = Mondays(PostgresMembers(pool, news.moved), edition.catalogue, clock.now_us)
+        kept = PostgresEntries(pool, news.moved)
         entries.serve(server, EntryDesk(kept, mondays, edition.catalogue.rooms))
         operations.serve(server, Operators(pool, Audit(owners["table"], pool, edition)))
+        me.serve(server, balances, mondays)
         settlement.serve(server, PostgresFollowed(pool, games.CONSUMER))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         old_holds = OldHolds(kept, table, settings.old_hold_seconds)
@@ -81,7 +89,7 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
             serve_metrics(settings.metrics_listen, [process, old_holds, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        workers: list[Relay | Consumer | OldHolds] = [relay, *consumers.values(), old_holds]
+        workers: list[Relay | Consumer | OldHolds | News] = [news, relay, *consumers.values(), old_holds]
         for worker in workers:
             await worker.start()
             stack.push_async_callback(worker.stop)

@@ -5,9 +5,10 @@ from uuid import UUID
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from levata.ledger.v1 import ledger_pb2
 from levata.me.v1 import me_pb2, updates_pb2
 
-from services.accounts.me.feed import ACCOUNT, GAMES, GONE_MAX, Feed
+from services.accounts.me.feed import ACCOUNT, BALANCES, GAMES, GONE_MAX, Feed
 from services.accounts.me.stream import Stream
 
 ACCOUNT_ID = UUID(int=1, version=4)
@@ -22,6 +23,11 @@ def game(game_id: str, version: int, seat: int | None) -> updates_pb2.Update:
     return updates_pb2.Update(number=version, game=updates_pb2.GameUpdate(game_id=game_id, game=told))
 
 
+def coins(number: int, free: int) -> updates_pb2.Update:
+    told = me_pb2.Balances(balances=[ledger_pb2.Balance(currency="coin", free=free)])
+    return updates_pb2.Update(number=number, balances=told)
+
+
 class Client:
     """What a client has of each part: the last message of each kind, taken whenever it likes."""
 
@@ -30,6 +36,7 @@ class Client:
         self.kinds: list[str] = []
         self.account: me_pb2.Account | None = None
         self.games: list[tuple[str, int]] | None = None
+        self.coins: int | None = None
         self.unavailable: list[int] | None = None
 
     def read(self) -> "Client":
@@ -43,6 +50,8 @@ class Client:
                     self.account = response.account
                 case "games":
                     self.games = [(each.game_id, each.seat) for each in response.games.games]
+                case "balances":
+                    self.coins = response.balances.balances[0].free
                 case "status":
                     self.unavailable = list(response.status.unavailable)
         return self
@@ -157,6 +166,27 @@ def test_what_is_gone_is_not_remembered_without_bound() -> None:
         ask(feed, "table", game(f"{number}", 1, 0))
     assert len(feed._things) <= GONE_MAX + 2
     assert client.read().games == [("299", 0)]
+
+
+def test_balances_of_an_earlier_moment_replace_none_of_a_later_one() -> None:
+    feed = Feed(ACCOUNT_ID, [ACCOUNT, BALANCES])
+    client = Client(feed.join(1.0))
+    ask(feed, "accounts", account(1, "Zoë"))
+    feed.hear(coins(7, 700))
+    feed.begin("ledger")
+    feed.hear(coins(9, 900))
+    feed.hear(coins(8, 800))
+    feed.take("ledger", [coins(8, 800)], 2.0)
+    assert client.read().kinds == ["account", "balances", "status"]
+    assert client.coins == 900
+    feed.hear(coins(9, 1))
+    feed.hear(coins(3, 300))
+    assert (client.read().coins, client.kinds[3:]) == (900, [])
+    feed.hear(coins(10, 0))
+    assert client.read().coins == 0
+    # What a rebuild has put right has no commit of a transfer, but a later moment.
+    ask(feed, "ledger", coins(11, 50))
+    assert client.read().coins == 50
 
 
 def test_things_of_a_newer_service_are_passed_over() -> None:

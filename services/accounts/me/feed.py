@@ -48,7 +48,8 @@ class Topic(NamedTuple):
 
 ACCOUNT: Final = Topic("accounts", "account", me_pb2.PART_ACCOUNT)
 GAMES: Final = Topic("table", "game", me_pb2.PART_GAMES)
-_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES)}
+BALANCES: Final = Topic("ledger", "balances", me_pb2.PART_BALANCES)
+_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES)}
 
 
 class Feed:
@@ -166,6 +167,9 @@ class Feed:
             # Their ids begin with the time.
             games.sort(key=lambda game: game.game_id, reverse=True)
             yield "games", me_pb2.WatchResponse(games=me_pb2.Games(games=games)).SerializeToString()
+        if BALANCES.source in self._known:
+            for update in self._states("balances"):
+                yield "balances", me_pb2.WatchResponse(balances=update.balances).SerializeToString()
         unavailable = sorted(self._topics[source].part for source in self._unavailable)
         yield "status", me_pb2.WatchResponse(status=me_pb2.Status(unavailable=unavailable)).SerializeToString()
 

@@ -1,13 +1,13 @@
 """What the use cases need of the outside; `store` implements it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from services.ledger.domain.entries import Entrant
-from services.ledger.domain.journal import Currency, Entry, Outcome, Transfer
+from services.ledger.domain.journal import Balance, Currency, Entry, Outcome, Transfer
 from services.ledger.domain.refunds import PlayedGame
 
 
@@ -18,6 +18,32 @@ class Decided(NamedTuple):
     number: int
     # What there was too little of, where it is INSUFFICIENT.
     lacking: Currency | None = None
+
+
+# What is called with accounts whose money may have moved, after the commit.
+Moved: TypeAlias = Callable[[Collection[UUID]], None]
+
+
+def nobody_is_told(accounts: Collection[UUID]) -> None:
+    """For a ledger that nobody watches."""
+
+
+class Owned(NamedTuple):
+    """What an account has at one moment."""
+
+    account: UUID
+    # Orders moments: a later one has a higher number if anything changed in between.
+    number: int
+    # Without currencies that it never had.
+    balances: dict[Currency, Balance]
+
+
+class Balances(Protocol):
+    """What accounts have. Refused while the ledger is away."""
+
+    async def of(self, accounts: Collection[UUID]) -> list[Owned]:
+        """What each of them has, all at the same moment."""
+        ...
 
 
 class Journal(Protocol):

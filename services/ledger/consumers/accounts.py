@@ -9,7 +9,8 @@ from nats.aio.client import Client
 from chassis.database import Pool, Session
 from chassis.facts import ACCOUNTS, Consumer, Fact, FactsOwner
 from rules.calendar import day_of
-from services.ledger.consumers.effects import put_down_all
+from services.ledger.app.ports import Moved, nobody_is_told
+from services.ledger.consumers.effects import Payer
 from services.ledger.domain.catalogue import Edition
 from services.ledger.domain.grants import welcome_entry
 from services.ledger.store.members import add_member, delete_member
@@ -17,15 +18,26 @@ from services.ledger.store.members import add_member, delete_member
 CONSUMER: Final = "ledger-accounts"
 
 
-def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition) -> Consumer:
+def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition, moved: Moved = nobody_is_told) -> Consumer:
     """The ledger's consumer of the accounts' facts; one a transaction, as those of games."""
-    return Consumer(CONSUMER, ACCOUNTS, owner, pool, nats, Effects(edition).apply, facts_at_once=1)
+    effects = Effects(edition)
+    return Consumer(
+        CONSUMER,
+        ACCOUNTS,
+        owner,
+        pool,
+        nats,
+        effects.apply,
+        facts_at_once=1,
+        committed=lambda: moved(effects.take_moved()),
+    )
 
 
-class Effects:
+class Effects(Payer):
     """What facts of accounts do, by the catalogue of now."""
 
     def __init__(self, edition: Edition) -> None:
+        super().__init__()
         self._catalogue = edition.catalogue
 
     async def apply(self, session: Session, fact: Fact) -> None:
@@ -36,6 +48,6 @@ class Effects:
             case "registered":
                 day = day_of(fact.at_us, self._catalogue.zone)
                 if await add_member(session, account, fact.at_us, day):
-                    await put_down_all(session, [welcome_entry(account, self._catalogue.welcome)])
+                    await self.put_down_all(session, [welcome_entry(account, self._catalogue.welcome)])
             case "deleted":
                 await delete_member(session, account, fact.at_us)

@@ -12,7 +12,8 @@ from chassis.facts import GAMES, Consumer, Fact, FactsOwner, publish
 from chassis.log import NewFact
 from rules.calendar import day_of, week_of
 from services.ledger.app.entries import game_began, game_cancelled
-from services.ledger.consumers.effects import put_down_all
+from services.ledger.app.ports import Moved, nobody_is_told
+from services.ledger.consumers.effects import Payer
 from services.ledger.domain.catalogue import Edition
 from services.ledger.domain.games import (
     CLASSIC,
@@ -33,19 +34,30 @@ CONSUMER: Final = "ledger"
 _PRIZE_PAID: Final = "levata.ledger.prize_paid."
 
 
-def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition) -> Consumer:
+def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition, moved: Moved = nobody_is_told) -> Consumer:
     """The ledger's consumer of the games' facts.
 
     One fact a transaction: the locks of balances are taken in one order within a transaction, and the order of facts is
     another one.
     """
-    return Consumer(CONSUMER, GAMES, owner, pool, nats, Effects(edition).apply, facts_at_once=1)
+    effects = Effects(edition)
+    return Consumer(
+        CONSUMER,
+        GAMES,
+        owner,
+        pool,
+        nats,
+        effects.apply,
+        facts_at_once=1,
+        committed=lambda: moved(effects.take_moved()),
+    )
 
 
-class Effects:
+class Effects(Payer):
     """What facts of games do, by the catalogue of now."""
 
     def __init__(self, edition: Edition) -> None:
+        super().__init__()
         self._edition = edition
 
     async def apply(self, session: Session, fact: Fact) -> None:
@@ -61,7 +73,7 @@ class Effects:
                 await self._settle(session, game_id, message.finished, fact)
             case "cancelled":
                 await games.forget_deals(session, game_id)
-                await put_down_all(session, game_cancelled(game_id, await end_game(session, game_id, began=False)))
+                await self.put_down_all(session, game_cancelled(game_id, await end_game(session, game_id, began=False)))
             case "analysed":
                 await self._pay_coached(session, game_id, message.analysed)
 
@@ -72,7 +84,7 @@ class Effects:
             await games.begin_classic(session, game_id)
         seated = {UUID(seat.account_id) for seat in created.seats if seat.account_id}
         held = await end_game(session, game_id, began=True, seated=seated)
-        await put_down_all(session, game_began(game_id, held, seated))
+        await self.put_down_all(session, game_began(game_id, held, seated))
 
     async def _settle(self, session: Session, game_id: UUID, finished: facts_pb2.FinishedFact, fact: Fact) -> None:
         """Pay for a game; another time does nothing."""
@@ -85,7 +97,7 @@ class Effects:
         if not await games.begin_settling(session, game, fact.at_us, self._edition):
             return
         pays = pay(game, deals, await games.earlier_games(session, game), catalogue)
-        await put_down_all(session, [entry for each in pays for entry in each.entries(game)])
+        await self.put_down_all(session, [entry for each in pays for entry in each.entries(game)])
         await games.add_seats(session, game, pays)
         prizes = [_prize_paid(game, each, fact) for each in pays if each.prize]
         if prizes:
@@ -99,7 +111,7 @@ class Effects:
             amounts = coach_pay(found, self._edition.catalogue.good_play) if found is not None else ()
             if amounts:
                 entries.append(coach_entry(game_id, seat, account, amounts))
-        await put_down_all(session, entries)
+        await self.put_down_all(session, entries)
 
 
 def finished_game(game_id: UUID, finished: facts_pb2.FinishedFact, at_us: int, edition: Edition) -> FinishedGame:

@@ -9,7 +9,8 @@ from nats.aio.client import Client
 
 from chassis.database import Pool, Session
 from chassis.facts import LEAGUE, Consumer, Fact, FactsOwner
-from services.ledger.consumers.effects import put_down_all
+from services.ledger.app.ports import Moved, nobody_is_told
+from services.ledger.consumers.effects import Payer
 from services.ledger.domain.catalogue import Edition
 from services.ledger.domain.grants import ClosedClass, weekly_entries
 from services.ledger.store.members import close_week, deleted_among
@@ -17,15 +18,26 @@ from services.ledger.store.members import close_week, deleted_among
 CONSUMER: Final = "ledger-league"
 
 
-def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition) -> Consumer:
+def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition, moved: Moved = nobody_is_told) -> Consumer:
     """The ledger's consumer of the league's facts; one a transaction, as those of games."""
-    return Consumer(CONSUMER, LEAGUE, owner, pool, nats, Effects(edition).apply, facts_at_once=1)
+    effects = Effects(edition)
+    return Consumer(
+        CONSUMER,
+        LEAGUE,
+        owner,
+        pool,
+        nats,
+        effects.apply,
+        facts_at_once=1,
+        committed=lambda: moved(effects.take_moved()),
+    )
 
 
-class Effects:
+class Effects(Payer):
     """What facts of the league do, by the catalogue of now."""
 
     def __init__(self, edition: Edition) -> None:
+        super().__init__()
         self._edition = edition
 
     async def apply(self, session: Session, fact: Fact) -> None:
@@ -42,4 +54,4 @@ class Effects:
             ClosedClass(each.name, each.counted, tuple(map(UUID, each.podium_account_ids))) for each in closed.classes
         ]
         gone = await deleted_among(session, [account for each in classes for account in each.podium])
-        await put_down_all(session, weekly_entries(week, classes, gone, self._edition.catalogue.weekly))
+        await self.put_down_all(session, weekly_entries(week, classes, gone, self._edition.catalogue.weekly))

@@ -6,7 +6,7 @@ is later resolved by one *post*, which moves it, or one *void*, which lets it go
 the database holds the same rules by constraints and triggers (migrations/0001_journal.sql).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, StrEnum
 from hashlib import sha256
 from typing import Final
@@ -111,6 +111,11 @@ class Entry:
         lines = "\n".join(f"{t.debit} {t.credit} {t.currency.value} {t.amount}" for t in self.transfers)
         text = f"{self.kind.value}\n{self.cause.kind.value} {self.cause.id} {self.cause.what}\n{self.cause.reason}\n"
         return sha256(f"{text}{self.resolves}\n{lines}".encode()).digest()
+
+
+def players_of(entries: Iterable[Entry]) -> set[UUID]:
+    """Accounts that entries are about."""
+    return {transfer.player for entry in entries for transfer in entry.transfers}
 
 
 def posted(key: str, cause: Cause, transfers: Sequence[Transfer]) -> Entry:

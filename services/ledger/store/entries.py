@@ -6,9 +6,9 @@ from typing import Final
 from uuid import UUID
 
 from chassis.database import Pool, Session, refusing_while_away
-from services.ledger.app.ports import Decided, HeldGame
+from services.ledger.app.ports import Decided, HeldGame, Moved, nobody_is_told
 from services.ledger.domain.entries import Entrant, RoomTerms
-from services.ledger.domain.journal import Currency, Entry
+from services.ledger.domain.journal import Currency, Entry, players_of
 from services.ledger.store.journal import put_down
 
 # Whoever asks for the same game at the same time waits here for the first one's end.
@@ -43,8 +43,9 @@ _ASKED: Final = """
 class PostgresEntries:
     """Implements `app.ports.Entries`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
+        self._moved = moved
 
     @asynccontextmanager
     async def holding(self, game_id: UUID, input_hash: bytes) -> AsyncIterator["PostgresHolding"]:
@@ -52,7 +53,9 @@ class PostgresEntries:
         with refusing_while_away():
             async with self._pool.acquire() as session, session.transaction():
                 is_new = await session.fetchval(_BEGIN, game_id, input_hash)
-                yield PostgresHolding(session, game_id, None if is_new else await held_game(session, game_id))
+                holding = PostgresHolding(session, game_id, None if is_new else await held_game(session, game_id))
+                yield holding
+        self._moved(holding.moved)
 
     async def unsettled_count(self, older_than_seconds: float) -> int:
         """How many games' entries have been held for so long without an end."""
@@ -89,6 +92,8 @@ class PostgresHolding:
         self._session = session
         self._game_id = game_id
         self._known = known
+        # Accounts that entries were put down of.
+        self.moved: set[UUID] = set()
 
     async def known(self) -> HeldGame | None:
         """What was held before."""
@@ -96,6 +101,7 @@ class PostgresHolding:
 
     async def put_down(self, entries: Sequence[Entry]) -> list[Decided]:
         """Decide entries."""
+        self.moved = players_of(entries)
         return await put_down(self._session, entries)
 
     async def keep(self, entrants: Sequence[Entrant]) -> None:

@@ -16,8 +16,8 @@ import structlog
 from chassis.database import Pool, Session, is_trouble
 from chassis.errors import Refused
 from chassis.tasks import end
-from services.ledger.app.ports import Decided
-from services.ledger.domain.journal import Balance, Books, Currency, Entry, Outcome, Slot, Transfer
+from services.ledger.app.ports import Decided, Moved, nobody_is_told
+from services.ledger.domain.journal import Balance, Books, Currency, Entry, Outcome, Slot, Transfer, players_of
 
 log = structlog.get_logger(__name__)
 
@@ -128,8 +128,9 @@ class JournalWriter:
     once. An entry whose transaction's end is not known is simply decided again: its key tells.
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
+        self._moved = moved
         self._waiting: deque[_Waiting] = deque()
         self._something_waits = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -191,6 +192,7 @@ class JournalWriter:
                         log.error("the ledger refuses an entry", key=part[0].entry.key, error=repr(error))
                         _answer_with(part[0], error)
                 else:
+                    self._moved(players_of(waiting.entry for waiting in parts[-1]))
                     for waiting, outcome in zip(parts.pop(), decided, strict=True):
                         if not waiting.done.done():
                             waiting.done.set_result(outcome)

@@ -6,8 +6,9 @@ from typing import Final
 from uuid import UUID
 
 from chassis.database import Pool, Session, refusing_while_away
+from services.ledger.app.ports import Moved, nobody_is_told
 from services.ledger.domain.catalogue import Edition
-from services.ledger.domain.journal import Entry
+from services.ledger.domain.journal import Entry, players_of
 from services.ledger.store.journal import put_down
 
 _ADD: Final = """
@@ -50,8 +51,9 @@ async def close_week(session: Session, week: date, edition: Edition) -> bool:
 class PostgresMembers:
     """Implements `app.ports.Members`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
+        self._moved = moved
 
     async def bring_mondays(
         self, accounts: Sequence[UUID], monday: date, entries_of: Callable[[UUID, date], Sequence[Entry]]
@@ -67,3 +69,4 @@ class PostgresMembers:
                 decided = await put_down(session, entries)
                 assert all(each.outcome.stands for each in decided), "a Monday was brought twice"
                 await session.execute(_MONDAY, [row["account_id"] for row in due], monday)
+        self._moved(players_of(entries))

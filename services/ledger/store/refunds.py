@@ -12,7 +12,7 @@ from chassis.database import Pool, Session, refusing_while_away
 from chassis.facts import publish
 from chassis.log import NewFact
 from rules.calendar import week_of
-from services.ledger.app.ports import Decided, PlayedSeat
+from services.ledger.app.ports import Decided, Moved, PlayedSeat, nobody_is_told
 from services.ledger.domain.journal import Currency, Entry, Transfer
 from services.ledger.domain.refunds import PlayedGame
 from services.ledger.store.journal import put_down
@@ -45,8 +45,9 @@ _KEEP: Final = """
 class PostgresRefunds:
     """Implements `app.ports.Refunds`."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
+        self._moved = moved
 
     @asynccontextmanager
     async def refunding(self, account: UUID, game_id: UUID) -> AsyncIterator["PostgresRefunding"]:
@@ -55,6 +56,7 @@ class PostgresRefunds:
             async with self._pool.acquire() as session, session.transaction():
                 day = await session.fetch(_LOCK_DAY, account, game_id)
                 yield PostgresRefunding(session, account, game_id, day)
+        self._moved([account])
 
 
 class PostgresRefunding:
