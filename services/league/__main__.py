@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Final
 
 from levata.facts.v1 import facts_pb2
@@ -11,49 +12,74 @@ from chassis import bus, health, revocation
 from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
-from chassis.facts import LEAGUE, FactLog, FactsService, Relay, RemoteFacts, Report
+from chassis.facts import LEAGUE, Consumer, FactLog, FactsService, Relay, RemoteFacts, Report, Status
 from chassis.process import run
 from chassis.rpc import Access, Server
-from chassis.settings import Address, Settings
+from chassis.settings import Address
 from chassis.telemetry import ProcessCollector, serve_metrics
-from services.league import consumers, rpc
-from services.league.app import League
-from services.league.store import PostgresRecords
+from services.league.app.closing import Closing
+from services.league.app.standings import League
+from services.league.consumers import games, ledger
+from services.league.consumers.rebuilding import Rebuilding
+from services.league.consumers.settlement import RemoteLedger
+from services.league.domain.terms import TERMS
+from services.league.rpc import league, operations, standings
+from services.league.settings import LeagueSettings
+from services.league.store.records import PostgresRecords
+from services.league.store.standings import PostgresStandings
+from services.league.store.weeks import PostgresWeeks
 
 STOP_SECONDS: Final = 3
-# What the consumer and the relay are called in health and figures.
+# What the consumers and the relay are called in health and figures.
 GAMES_FACTS: Final = "levata.facts.games"
+LEDGER_FACTS: Final = "levata.facts.ledger"
 RELAY: Final = "levata.facts.relay"
 # Who hears of closed weeks.
 FACTS_ACCESS: Final = Access.by("ledger")
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[Address]:
+async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
     """Start the service; it is stopped at the end of the context."""
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
         nats = await bus.connect(settings.nats_url, settings.service_name)
         stack.push_async_callback(bus.close, nats)
-        owner = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token))
-        consumer = consumers.consumer(owner, pool, nats)
+        token, zone = settings.service_token, settings.time_zone
+        games_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], token))
+        ledger_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["ledger"], token))
+        effects = games.Effects(zone, TERMS)
+        consumers = {
+            GAMES_FACTS: effects.consumer(games_log, pool, nats),
+            LEDGER_FACTS: ledger.consumer(ledger_log, pool, nats),
+        }
         relay = Relay(pool, nats, LEAGUE)
+        remote_ledger = await stack.enter_async_context(RemoteLedger.at(settings.peers["ledger"], token))
+        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, TERMS), zone, clock.now_us)
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        rpc.serve(server, League(PostgresRecords(pool), consumers.Rebuilding(owner, pool)))
+        answers = League(PostgresStandings(pool), TERMS, zone, clock.now_us)
+        league.serve(server, PostgresRecords(pool), answers)
+        standings.serve(server, answers)
+        operations.serve(server, Rebuilding(games_log, ledger_log, effects, pool, TERMS))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
-        reports = [Report(GAMES_FACTS, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
+        reports = [
+            *(Report(name, partial(_status_of, consumer)) for name, consumer in consumers.items()),
+            Report(RELAY, partial(_status_of, relay)),
+        ]
         revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
         if settings.metrics_listen is not None:
             process = ProcessCollector(server, asyncio.get_running_loop(), pool)
             serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        for worker in (relay, consumer):
+        workers: list[Relay | Consumer] = [relay, *consumers.values()]
+        for worker in workers:
             await worker.start()
             stack.push_async_callback(worker.stop)
+        await stack.enter_async_context(closing.working())
         for report in reports:
             telling = asyncio.create_task(report.keep_health(server), name="health of facts")
             stack.callback(telling.cancel)
@@ -61,5 +87,9 @@ async def build(settings: Settings) -> AsyncIterator[Address]:
         yield Address(settings.listen.host, port)
 
 
+def _status_of(worker: Consumer | Relay) -> Status:
+    return worker.status
+
+
 if __name__ == "__main__":
-    run("league", Settings, build)
+    run("league", LeagueSettings, build)

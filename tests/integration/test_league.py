@@ -28,8 +28,8 @@ from chassis.facts import GAMES, FactLog, FactsService, Relay, publish
 from chassis.log import NewFact
 from chassis.rpc import Access, Server, channel, stub
 from chassis.schema import begin_incarnation
-from chassis.settings import Settings
 from services.league.__main__ import GAMES_FACTS, build
+from services.league.settings import LeagueSettings
 from tests.conftest import Database
 from tools.embedded.nats import EmbeddedNats
 from tools.tokens import Tokens
@@ -136,13 +136,20 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles) -> Asy
         relay = Relay(games, client, GAMES)
         await relay.start()
         stack.push_async_callback(relay.stop)
-        settings = Settings(
+        ledger = await stack.enter_async_context(await open_pool(database.dsn("ledger"), "ledger"))
+        ledger_owner = Server(Verifier.from_file(keys.jwks))
+        ledger_owner.add(
+            log_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(ledger)), Access.by("league")
+        )
+        ledger_port = await ledger_owner.start("127.0.0.1", 0)
+        stack.push_async_callback(ledger_owner.stop, 0)
+        settings = LeagueSettings(
             service_name="league",
             postgres_dsn=database.dsn("league"),
             nats_url=nats.url("league"),
             jwks_file=keys.jwks,
             service_token_file=tokens.file("league"),
-            peers={"table": [f"127.0.0.1:{owner_port}"]},
+            peers={"table": [f"127.0.0.1:{owner_port}"], "ledger": [f"127.0.0.1:{ledger_port}"]},
         )
         address = await stack.enter_async_context(build(settings))
         yield World(database, games, relay, signer, str(address))

@@ -99,7 +99,8 @@ class Effects(Payer):
         pays = pay(game, deals, await games.earlier_games(session, game), catalogue)
         await self.put_down_all(session, [entry for each in pays for entry in each.entries(game)])
         await games.add_seats(session, game, pays)
-        prizes = [_prize_paid(game, each, fact) for each in pays if each.prize]
+        guests = {seat for seat, result in enumerate(finished.seats) if result.holder.guest}
+        prizes = [_prize_paid(game, each, fact, guest=each.holder.seat in guests) for each in pays if each.prize]
         if prizes:
             await publish(session, prizes)
 
@@ -144,7 +145,7 @@ def coached(seat: facts_pb2.AnalysedSeat) -> Coached:
     return Coached(seat.seat, seat.score, seat.moves, seat.moves_without_hint)
 
 
-def _prize_paid(game: FinishedGame, each: Pay, fact: Fact) -> NewFact:
+def _prize_paid(game: FinishedGame, each: Pay, fact: Fact, *, guest: bool) -> NewFact:
     holder = each.holder
     paid = ledger_facts_pb2.PrizePaidFact(
         game_id=str(game.game_id),
@@ -156,6 +157,7 @@ def _prize_paid(game: FinishedGame, each: Pay, fact: Fact) -> NewFact:
         day=game.day.isoformat(),
         week=week_of(game.day).isoformat(),
         games_fact=fact.number,
+        guest=guest,
     )
     message = ledger_facts_pb2.LedgerFact(account_id=str(holder.account), prize_paid=paid)
     return NewFact(f"{_PRIZE_PAID}{holder.account}", message.SerializeToString())

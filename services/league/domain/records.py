@@ -1,27 +1,9 @@
-"""What players have played and reached."""
+"""Records: how often accounts reached which place in what."""
 
 from collections.abc import Iterable
 from uuid import UUID
 
 from rules.values import value
-
-
-@value
-class SeatResult:
-    """A seat of a finished game that an account held at its end."""
-
-    seat: int
-    account_id: UUID
-    place: int
-
-
-@value
-class FinishedGame:
-    """A game that is over, as far as records go: seats held by accounts."""
-
-    game_id: UUID
-    game_type: str
-    results: tuple[SeatResult, ...]
 
 
 @value

@@ -1,39 +1,41 @@
-"""The projection of finished games, in builds: one is live, and another may be made beside it.
+"""The builds of the projection: one is live, and another may be made beside it."""
 
-Every effect is unique by what it means, a seat of a game, so that a fact that comes again changes nothing. That is what
-lets a rebuild and the consumer meet in the middle.
-"""
-
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from chassis.database import Session
-from services.league.app import Difference
-from services.league.domain import FinishedGame
-
-# The live build is looked up by the statement itself. Who calls holds the consumer's checkpoint, for which a switch
-# waits, so that it is still the live one when the effect commits.
-_ADD: Final = """
-    with target as (
-        select coalesce($1::int, (select build from live_build)) as build
-    ), fresh as (
-        insert into seat_result (build, game_id, seat, account_id, game_type, place)
-        select target.build, result.*
-        from target, unnest($2::uuid[], $3::int[], $4::uuid[], $5::text[], $6::int[]) as result
-        on conflict do nothing
-        returning build, account_id, game_type, place
-    )
-    insert into place_count (build, account_id, game_type, place, games)
-    select build, account_id, game_type, place, count(*) from fresh group by build, account_id, game_type, place
-    -- In one order, so that nobody waits for each other.
-    order by account_id, game_type, place
-    on conflict (build, account_id, game_type, place) do update set games = place_count.games + excluded.games"""
+from services.league.app.rebuild import Difference
 
 # By table: the columns that make a row the same row, and those that are compared besides.
 _TABLES: Final = {
-    "seat_result": (("game_id", "seat"), ("account_id", "game_type", "place")),
+    "seat_result": (
+        ("game_id", "seat"),
+        (
+            "account_id",
+            "game_type",
+            "place",
+            "mode",
+            "xp",
+            "podium",
+            "friendly_points",
+            "friendly_week",
+            "daily_score",
+            "fact_no",
+            "finished_us",
+        ),
+    ),
     "place_count": (("account_id", "game_type", "place"), ("games",)),
+    "left_game": (("game_id", "account_id"), ("fact_no", "finished_us")),
+    "daily_attempt": (("account_id", "day", "game_type"), ("fact_no", "game_id")),
+    "progress": (("account_id",), ("xp", "last_fact", "last_podium", "before_fact", "before_podium")),
+    "prize": (
+        ("game_id", "seat"),
+        ("account_id", "week", "coins", "finished_us", "fact_no", "refund_fact_no"),
+    ),
+    "member_class": (("account_id",), ("class",)),
+    "score": (("board", "account_id"), ("points", "reached_us")),
 }
+# What follows from other tables of the build, and is an index rather than a statement.
+_INDEXES: Final = ("score_block",)
 
 
 def _compared(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
@@ -73,15 +75,14 @@ class Comparison(NamedTuple):
     shown: list[Difference]
 
 
-async def add(session: Session, games: Iterable[FinishedGame], build: int | None = None) -> None:
-    """Count finished games in a build, by default the live one, each seat unless it is there already."""
-    rows = [
-        (game.game_id, result.seat, result.account_id, game.game_type, result.place)
-        for game in games
-        for result in game.results
-    ]
-    if rows:
-        await session.execute(_ADD, build, *zip(*rows, strict=True))
+async def live_build(session: Session) -> int:
+    """The build that answers.
+
+    For who holds a consumer's checkpoint: a switch waits for that, so that it is still the live one at the commit.
+    """
+    build = await session.fetchval("select build from live_build")
+    assert isinstance(build, int)
+    return build
 
 
 async def begin_build(session: Session) -> int:
@@ -117,7 +118,7 @@ async def compare(session: Session, build: int) -> Comparison:
 
 async def drop_dead_builds(session: Session) -> None:
     """Remove every build but the live one, little by little; broken off, it goes on the next time."""
-    for table in _TABLES:
+    for table in (*_TABLES, *_INDEXES):
         while await session.fetchval(_DELETE_DEAD_ROWS.format(table=table)):
             pass
     await session.execute("delete from build where build <> (select build from live_build)")

@@ -4,9 +4,8 @@ from typing import Final
 from uuid import UUID
 
 from chassis.database import Pool, refusing_while_away
-from services.league.domain import PlaceCount, Record, game_records
-
-CONSUMER: Final = "league"
+from services.league.domain.records import PlaceCount, Record, game_records
+from services.league.store.names import GAMES_CONSUMER
 
 # One statement, so that counts and checkpoint are of one moment.
 _RECORD: Final = """
@@ -18,7 +17,7 @@ _RECORD: Final = """
 
 
 class PostgresRecords:
-    """Implements `app.Records`."""
+    """Implements `app.records.Records`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -26,7 +25,7 @@ class PostgresRecords:
     async def of(self, account_id: UUID) -> Record:
         """An account's record."""
         with refusing_while_away():
-            rows = await self._pool.fetch(_RECORD, CONSUMER, account_id)
+            rows = await self._pool.fetch(_RECORD, GAMES_CONSUMER, account_id)
         counts = [
             PlaceCount(row["game_type"], row["place"], row["games"]) for row in rows if row["game_type"] is not None
         ]

@@ -1,0 +1,113 @@
+"""Facts of games: what finished games brought to who played them, and which attempts at a daily were the first."""
+
+from collections.abc import Sequence
+from datetime import date, tzinfo
+from typing import Final
+from uuid import UUID
+
+from levata.table.v1 import facts_pb2, table_pb2
+from nats.aio.client import Client
+
+from chassis.database import Pool, Session
+from chassis.facts import GAMES, Consumer, Fact, FactsOwner, publish
+from rules.calendar import day_of, week_of
+from services.league.domain.games import FinishedGame, Mode, Seat
+from services.league.domain.terms import Terms
+from services.league.domain.weeks import Close, counted_week
+from services.league.projections import scores
+from services.league.projections.builds import live_build
+from services.league.projections.games import Added, Attempt, Played, add_attempts, add_games
+from services.league.store.closes import closes
+from services.league.store.facts import advances
+from services.league.store.names import GAMES_CONSUMER
+
+_FINISHED: Final = "levata.games.finished."
+_CREATED: Final = "levata.games.created."
+_MODES: Final = {
+    table_pb2.MODE_QUICK_PLAY: Mode.QUICK_PLAY,
+    table_pb2.MODE_FRIENDLY: Mode.FRIENDLY,
+    table_pb2.MODE_SOLO: Mode.SOLO,
+    table_pb2.MODE_DAILY: Mode.DAILY,
+}
+
+
+class Effects:
+    """What facts of games do."""
+
+    def __init__(self, zone: tzinfo, terms: Terms) -> None:
+        """Weeks are of this time zone."""
+        self._zone = zone
+        self._terms = terms
+
+    def consumer(self, owner: FactsOwner, pool: Pool, nats: Client) -> Consumer:
+        """The league's consumer of the games' facts."""
+        return Consumer(GAMES_CONSUMER, GAMES, owner, pool, nats, self.apply_one, apply_all=self.apply)
+
+    async def apply_one(self, session: Session, fact: Fact) -> None:
+        """Give one fact its effect."""
+        await self.apply(session, [fact])
+
+    async def apply(self, session: Session, facts: Sequence[Fact]) -> None:
+        """Give facts their effects on the live build, and tell others what came of them."""
+        build = await live_build(session)
+        added = await self.add(session, build, facts, await closes(session))
+        await scores.refresh(session, build, added.touched)
+        told = advances(added.advances, self._terms)
+        if told:
+            await publish(session, told)
+
+    async def add(self, session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> Added:
+        """Add what facts tell to a build, scores left as they are."""
+        heard = [(close.week, close.games) for close in closed]
+        played, attempts = [], []
+        for fact in facts:
+            if fact.subject.startswith(_FINISHED):
+                game = finished_game(fact)
+                week = week_of(day_of(fact.at_us, self._zone))
+                played.append(Played(game, counted_week(week, fact.number, heard)))
+            elif fact.subject.startswith(_CREATED):
+                attempts += attempts_at_dailies(fact)
+        added = await add_games(session, build, played, self._terms)
+        added.touched.update(await add_attempts(session, build, attempts))
+        return added
+
+
+def finished_game(fact: Fact) -> FinishedGame:
+    """The finished game that a fact tells of."""
+    message = facts_pb2.GameFact.FromString(fact.payload)
+    finished = message.finished
+    seats = tuple(
+        Seat(
+            result.place,
+            UUID(result.holder.account_id) if result.holder.account_id else None,
+            result.holder.guest,
+            result.total,
+            result.own_deals,
+            result.eligible,
+            tuple(map(UUID, result.left_account_ids)),
+        )
+        for result in finished.seats
+    )
+    return FinishedGame(
+        UUID(message.game_id),
+        finished.game_type,
+        _MODES[finished.mode],
+        seats,
+        fact.number,
+        fact.at_us,
+        date.fromisoformat(finished.day) if finished.day else None,
+    )
+
+
+def attempts_at_dailies(fact: Fact) -> list[Attempt]:
+    """Who began a daily, if the fact tells of one."""
+    message = facts_pb2.GameFact.FromString(fact.payload)
+    created = message.created
+    if created.mode != table_pb2.MODE_DAILY:
+        return []
+    day = date.fromisoformat(created.day)
+    return [
+        Attempt(UUID(seat.account_id), day, created.game_type, UUID(message.game_id), fact.number)
+        for seat in created.seats
+        if seat.account_id and not seat.guest
+    ]

@@ -1,0 +1,64 @@
+"""Facts of the ledger: prizes that count in a week of the league, and those that were taken back."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from uuid import UUID
+
+from levata.ledger.v1 import facts_pb2
+from nats.aio.client import Client
+
+from chassis.database import Pool, Session
+from chassis.facts import LEDGER, Consumer, Fact, FactsOwner
+from services.league.domain.weeks import Close, counted_week, still_counts
+from services.league.projections import scores
+from services.league.projections.builds import live_build
+from services.league.projections.prizes import Prize, add_prizes, counted_weeks, drop_prizes
+from services.league.projections.scores import Touched
+from services.league.store.closes import closes
+from services.league.store.names import LEDGER_CONSUMER
+
+
+def consumer(owner: FactsOwner, pool: Pool, nats: Client) -> Consumer:
+    """The league's consumer of the ledger's facts."""
+    return Consumer(LEDGER_CONSUMER, LEDGER, owner, pool, nats, apply_one, apply_all=apply)
+
+
+async def apply_one(session: Session, fact: Fact) -> None:
+    """Give one fact its effect."""
+    await apply(session, [fact])
+
+
+async def apply(session: Session, facts: Sequence[Fact]) -> None:
+    """Give facts their effects on the live build."""
+    build = await live_build(session)
+    await scores.refresh(session, build, await add(session, build, facts, await closes(session)))
+
+
+async def add(session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> Touched:
+    """Add what facts tell to a build, scores left as they are."""
+    heard = [(close.week, close.ledger) for close in closed]
+    paid: list[Prize] = []
+    went_back: list[Prize] = []
+    for fact in facts:
+        message = facts_pb2.LedgerFact.FromString(fact.payload)
+        match message.WhichOneof("kind"):
+            case "prize_paid" if not message.prize_paid.guest:
+                prize = _prize(message.account_id, message.prize_paid, message.prize_paid.coins, fact)
+                paid.append(replace(prize, week=counted_week(prize.week, fact.number, heard)))
+            case "refunded" if message.refunded.prize:
+                went_back.append(_prize(message.account_id, message.refunded, message.refunded.prize, fact))
+    weeks = {(prize.game_id, prize.seat): prize.week for prize in paid}
+    weeks |= await counted_weeks(session, build, went_back)
+    dropped = []
+    for prize in went_back:
+        # Its own, unless the prize was heard of so late that it counts in another.
+        week = weeks.get((prize.game_id, prize.seat)) or counted_week(prize.week, prize.fact, heard)
+        if still_counts(week, prize.fact, heard):
+            dropped.append(replace(prize, week=week))
+    return await add_prizes(session, build, paid) | await drop_prizes(session, build, dropped)
+
+
+def _prize(account_id: str, told: facts_pb2.PrizePaidFact | facts_pb2.RefundedFact, coins: int, fact: Fact) -> Prize:
+    week = date.fromisoformat(told.week)
+    return Prize(UUID(told.game_id), told.seat, UUID(account_id), coins, told.finished_at_us, week, fact.number)

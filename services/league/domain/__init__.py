@@ -1,0 +1,1 @@
+"""What the league decides: pure, without clock or I/O."""

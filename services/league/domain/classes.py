@@ -1,0 +1,43 @@
+"""The four classes, and who moves between them when a week closes."""
+
+from enum import IntEnum
+from typing import Final
+
+from rules.values import value
+from services.league.domain.terms import Terms
+
+
+class LeagueClass(IntEnum):
+    """A class; everyone begins as jack."""
+
+    JACK = 0
+    QUEEN = 1
+    KING = 2
+    ACE = 3
+
+    @property
+    def label(self) -> str:
+        """As it is called outside."""
+        return self.name.lower()
+
+
+LOWEST: Final = LeagueClass.JACK
+HIGHEST: Final = LeagueClass.ACE
+# How many get a reward; the ledger has the amounts.
+PODIUM_PLACES: Final = 3
+
+
+@value
+class Movers:
+    """How many of a class go up, from the first, and how many go down, from the last."""
+
+    up: int
+    down: int
+
+
+def movers(league_class: LeagueClass, counted: int, terms: Terms) -> Movers:
+    """Who moves, of so many who counted in a class. Who would go both ways goes up."""
+    some = counted // terms.movers_one_in
+    up = 0 if league_class is HIGHEST else min(counted, max(terms.promoted_min, some))
+    down = 0 if league_class is LOWEST else min(some, counted - up)
+    return Movers(up, down)

@@ -1,0 +1,1 @@
+"""The projection: what facts add to a build of it, and builds made anew beside the live one."""

@@ -1,0 +1,79 @@
+"""What facts of the ledger add to a build: prizes, each in the week in which it counts."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final
+from uuid import UUID
+
+from chassis.database import Session
+from rules.values import value
+from services.league.projections.scores import LeagueScore, Touched
+
+# What was taken back stays so, in whatever order the two are heard of.
+_ADD_PRIZES: Final = """
+    insert into prize (build, game_id, seat, account_id, week, coins, finished_us, fact_no)
+    select $1, p.*
+    from unnest($2::uuid[], $3::int[], $4::uuid[], $5::date[], $6::bigint[], $7::bigint[], $8::bigint[])
+        as p (game_id, seat, account_id, week, coins, finished_us, fact_no)
+    on conflict (build, game_id, seat) do update set fact_no = least(prize.fact_no, excluded.fact_no)"""
+_DROP_PRIZES: Final = """
+    insert into prize (build, game_id, seat, account_id, week, coins, finished_us, refund_fact_no)
+    select $1, p.*
+    from unnest($2::uuid[], $3::int[], $4::uuid[], $5::date[], $6::bigint[], $7::bigint[], $8::bigint[])
+        as p (game_id, seat, account_id, week, coins, finished_us, refund_fact_no)
+    on conflict (build, game_id, seat) do update
+        set refund_fact_no = least(prize.refund_fact_no, excluded.refund_fact_no)"""
+_WEEKS: Final = """
+    select game_id, seat, week from prize
+    where build = $1 and (game_id, seat) in (select * from unnest($2::uuid[], $3::int[]))"""
+
+
+@value
+class Prize:
+    """A prize that a game of quick play paid, or that went back."""
+
+    game_id: UUID
+    seat: int
+    account_id: UUID
+    coins: int
+    finished_at_us: int
+    # In which the game finished.
+    week: date
+    # The ledger's that told of it.
+    fact: int
+
+
+async def add_prizes(session: Session, build: int, prizes: Sequence[Prize]) -> Touched:
+    """Count prizes in their weeks."""
+    return await _put(session, _ADD_PRIZES, build, prizes)
+
+
+async def drop_prizes(session: Session, build: int, prizes: Sequence[Prize]) -> Touched:
+    """Count prizes no more: they were taken back."""
+    return await _put(session, _DROP_PRIZES, build, prizes)
+
+
+async def counted_weeks(session: Session, build: int, prizes: Sequence[Prize]) -> dict[tuple[UUID, int], date]:
+    """By game and seat: the week in which a prize counts that is known already."""
+    if not prizes:
+        return {}
+    rows = await session.fetch(_WEEKS, build, [p.game_id for p in prizes], [p.seat for p in prizes])
+    return {(row["game_id"], row["seat"]): row["week"] for row in rows}
+
+
+async def _put(session: Session, statement: str, build: int, prizes: Sequence[Prize]) -> Touched:
+    # A fact that is told twice is one.
+    once = {(prize.game_id, prize.seat): prize for prize in reversed(prizes)}.values()
+    if once:
+        await session.execute(
+            statement,
+            build,
+            [prize.game_id for prize in once],
+            [prize.seat for prize in once],
+            [prize.account_id for prize in once],
+            [prize.week for prize in once],
+            [prize.coins for prize in once],
+            [prize.finished_at_us for prize in once],
+            [prize.fact for prize in once],
+        )
+    return {LeagueScore(prize.account_id, prize.week) for prize in once}

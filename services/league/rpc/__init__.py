@@ -1,0 +1,1 @@
+"""The league's API: messages in, use cases, messages out."""

@@ -1,0 +1,1 @@
+"""What the league keeps, read from and written to Postgres."""

@@ -1,0 +1,246 @@
+"""Where accounts stand, read from the live build."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Final, assert_never
+from uuid import UUID
+
+import asyncpg
+
+from chassis.database import Pool, Session, refusing_while_away
+from services.league.app.standings import Around, Cause, Explained, Number, OwnWeek, Placed, Reached, StreakOf, Xp
+from services.league.domain.boards import Board, Contest
+from services.league.domain.classes import LeagueClass
+from services.league.domain.progress import Outcome, Progress
+
+# How many scores are before one: those of the blocks before its own, and those before it in its own.
+_PLACE: Final = """(
+    select 1 + coalesce((
+        select sum(b.players) from score_block b
+        where b.build = s.build and b.board = s.board
+          and (b.minus_points, b.reached_us, b.account_id) < (own.minus_points, own.reached_us, own.account_id)
+    ), 0)::bigint + (
+        select count(*) from score o
+        where o.build = s.build and o.board = s.board
+          and (o.minus_points, o.reached_us, o.account_id) >= (own.minus_points, own.reached_us, own.account_id)
+          and (o.minus_points, o.reached_us, o.account_id) < (s.minus_points, s.reached_us, s.account_id)
+    )
+    from score_block own
+    where own.build = s.build and own.board = s.board
+      and (own.minus_points, own.reached_us, own.account_id) <= (s.minus_points, s.reached_us, s.account_id)
+    order by own.minus_points desc, own.reached_us desc, own.account_id desc limit 1
+)"""
+_PLAYERS: Final = """
+    coalesce((
+        select sum(players) from score_block k where k.build = live_build.build and k.board = board.board
+    ), 0)::bigint"""
+# At friendly tables and in the league a week is over when it was closed, and a day when nobody can play it any more.
+_CLOSED: Final = "board.contest <> 'daily' and exists (select from week_close where week = board.begins)"
+
+_REACHED: Final = f"""
+    select a.account_id, p.xp, p.last_fact, p.last_podium, p.before_fact, p.before_podium,
+           coalesce(c.class, 0) as class, s.points, s.reached_us, {_PLACE} as place
+    from unnest($1::uuid[]) with ordinality as a (account_id, number)
+    cross join live_build
+    left join progress p on p.build = live_build.build and p.account_id = a.account_id
+    left join member_class c on c.build = live_build.build and c.account_id = a.account_id
+    left join board on board.contest = 'league' and board.begins = $2
+        and board.division = ($3::text[])[coalesce(c.class, 0) + 1]
+    left join score s on s.build = live_build.build and s.board = board.board and s.account_id = a.account_id
+    order by a.number"""
+_CLASS: Final = """
+    select class from member_class where build = (select build from live_build) and account_id = $1"""
+_BOARD: Final = f"""
+    select live_build.build, board.board, {_PLAYERS} as players, {_CLOSED} as closed
+    from board cross join live_build
+    where contest = $1 and begins = $2 and division = $3"""
+_OWN: Final = f"""
+    select {_PLACE} as place, s.account_id, s.points, s.reached_us, s.minus_points
+    from score s where s.build = $1 and s.board = $2 and s.account_id = $3"""
+_BEFORE: Final = """
+    select account_id, points, reached_us from score
+    where build = $1 and board = $2 and (minus_points, reached_us, account_id) < ($3, $4, $5)
+    order by minus_points desc, reached_us desc, account_id desc limit $6"""
+_AFTER: Final = """
+    select account_id, points, reached_us from score
+    where build = $1 and board = $2 and (minus_points, reached_us, account_id) > ($3, $4, $5)
+    order by minus_points, reached_us, account_id limit $6"""
+_TOP: Final = """
+    select account_id, points, reached_us from score
+    where build = $1 and board = $2 order by minus_points, reached_us, account_id limit $3"""
+_OWN_WEEKS: Final = f"""
+    select board.begins, board.division, {_PLACE} as place, s.points, {_PLAYERS} as players, {_CLOSED} as closed
+    from live_build
+    join score s on s.build = live_build.build and s.account_id = $1
+    join board on board.board = s.board
+    where board.contest = 'league' and board.begins < $2
+    order by board.begins desc limit $3"""
+
+_CAUSES_OF_XP: Final = """
+    select game_id, fact_no as fact, finished_us, xp as amount, false as taken_back, coalesce(podium, false) as podium
+    from seat_result
+    where build = (select build from live_build) and account_id = $1 and fact_no < $2 and xp > 0
+    order by fact_no desc limit $3"""
+_CAUSES_OF_LEAGUE: Final = """
+    select game_id, coalesce(fact_no, refund_fact_no) as fact, finished_us,
+           case when refund_fact_no is null then coins else 0 end as amount,
+           refund_fact_no is not null as taken_back, true as podium
+    from prize
+    where build = (select build from live_build) and account_id = $1 and coalesce(fact_no, refund_fact_no) < $2
+      and week = $4
+    order by fact desc limit $3"""
+_CAUSES_OF_FRIENDLY: Final = """
+    select game_id, fact_no as fact, finished_us, friendly_points as amount, false as taken_back, false as podium
+    from seat_result
+    where build = (select build from live_build) and account_id = $1 and fact_no < $2
+      and friendly_week = $4 and friendly_points > 0
+    order by fact_no desc limit $3"""
+_CAUSES_OF_DAILY: Final = """
+    select r.game_id, r.fact_no as fact, r.finished_us, r.daily_score as amount, false as taken_back, false as podium
+    from daily_attempt a
+    join seat_result r on r.build = a.build and r.game_id = a.game_id and r.account_id = a.account_id
+    where a.build = (select build from live_build) and a.account_id = $1 and a.day = $4 and a.game_type = $5
+      and r.fact_no < $2 and r.daily_score is not null
+    limit $3"""
+_CAUSES_OF_STREAK: Final = """
+    select * from (
+        select game_id, fact_no as fact, finished_us, 0 as amount, false as taken_back, podium
+        from seat_result
+        where build = (select build from live_build) and account_id = $1 and podium is not null
+        union all
+        select game_id, fact_no, finished_us, 0, false, false
+        from left_game where build = (select build from live_build) and account_id = $1
+    ) both_kinds
+    where fact < $2
+    order by fact desc limit least($3, 2)"""
+_XP: Final = "select xp from progress where build = (select build from live_build) and account_id = $1"
+_POINTS: Final = """
+    select points from score join board using (board)
+    where build = (select build from live_build) and account_id = $1
+      and contest = $2 and begins = $3 and ($4 = '' or division = $4)"""
+
+
+class PostgresStandings:
+    """Implements `app.standings.Standings`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def reached(self, accounts: Sequence[UUID], week: date) -> list[Reached]:
+        """Of each account, in the order asked."""
+        labels = [each.label for each in LeagueClass]
+        with refusing_while_away():
+            rows = await self._pool.fetch(_REACHED, accounts, week, labels)
+        return [
+            Reached(
+                row["account_id"],
+                _progress(row),
+                LeagueClass(row["class"]),
+                None if row["points"] is None else _placed(row["place"], row),
+            )
+            for row in rows
+        ]
+
+    async def class_of(self, account: UUID) -> LeagueClass:
+        """An account's class."""
+        with refusing_while_away():
+            return LeagueClass(await self._pool.fetchval(_CLASS, account) or 0)
+
+    async def around(self, board: Board, account: UUID, neighbours: int) -> Around:
+        """An account's line and its neighbours'."""
+        with refusing_while_away():
+            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
+                known = await session.fetchrow(_BOARD, *_key(board))
+                if known is None:
+                    return Around((), 0, closed=False)
+                build, number, players, closed = known
+                own = await session.fetchrow(_OWN, build, number, account)
+                if own is None:
+                    return Around((), players, closed)
+                key = (own["minus_points"], own["reached_us"], account)
+                before = await session.fetch(_BEFORE, build, number, *key, neighbours) if neighbours else []
+                after = await session.fetch(_AFTER, build, number, *key, neighbours) if neighbours else []
+        lines = [*reversed(before), own, *after]
+        first = own["place"] - len(before)
+        return Around([_placed(first + nth, row) for nth, row in enumerate(lines)], players, closed)
+
+    async def top(self, board: Board, limit: int) -> Around:
+        """The first lines."""
+        with refusing_while_away():
+            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
+                known = await session.fetchrow(_BOARD, *_key(board))
+                if known is None:
+                    return Around((), 0, closed=False)
+                build, number, players, closed = known
+                rows = await session.fetch(_TOP, build, number, limit)
+        return Around([_placed(place, row) for place, row in enumerate(rows, start=1)], players, closed)
+
+    async def weeks(self, account: UUID, before: date, limit: int) -> list[OwnWeek]:
+        """Weeks of the league in which an account counted, the latest first."""
+        with refusing_while_away():
+            rows = await self._pool.fetch(_OWN_WEEKS, account, before, limit)
+        return [
+            OwnWeek(
+                row["begins"],
+                LeagueClass[row["division"].upper()],
+                row["place"],
+                row["points"],
+                row["players"],
+                row["closed"],
+            )
+            for row in rows
+        ]
+
+    async def causes(self, account: UUID, number: Number, before_fact: int, limit: int) -> Explained:
+        """What a number is made of, the latest first."""
+        query, arguments = _causes(number)
+        with refusing_while_away():
+            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
+                rows = await session.fetch(query, account, before_fact, limit + 1, *arguments)
+                total = await self._total(session, account, number)
+        causes = [Cause(*row) for row in rows[:limit]]
+        return Explained(total, causes, more=len(rows) > limit)
+
+    @staticmethod
+    async def _total(session: Session, account: UUID, number: Number) -> int:
+        match number:
+            case Xp():
+                return await session.fetchval(_XP, account) or 0
+            case Board(contest, begins, division):
+                # One is on one board of a week of the league, whatever the class was.
+                of = "" if contest is Contest.LEAGUE else division
+                return await session.fetchval(_POINTS, account, contest.value, begins, of) or 0
+            case StreakOf():
+                return 0
+            case _:
+                assert_never(number)
+
+
+def _causes(number: Number) -> tuple[str, tuple[object, ...]]:
+    match number:
+        case Xp():
+            return _CAUSES_OF_XP, ()
+        case StreakOf():
+            return _CAUSES_OF_STREAK, ()
+        case Board(Contest.LEAGUE, week, _):
+            return _CAUSES_OF_LEAGUE, (week,)
+        case Board(Contest.FRIENDLY, week, _):
+            return _CAUSES_OF_FRIENDLY, (week,)
+        case Board(Contest.DAILY, day, game_type):
+            return _CAUSES_OF_DAILY, (day, game_type)
+        case _:
+            # A contest that has no facts.
+            raise AssertionError(number)
+
+
+def _key(board: Board) -> tuple[str, date, str]:
+    return board.contest.value, board.begins, board.division
+
+
+def _placed(place: int, row: asyncpg.Record) -> Placed:
+    return Placed(place, row["account_id"], row["points"], row["reached_us"])
+
+
+def _progress(row: asyncpg.Record) -> Progress:
+    pairs = ((row["last_fact"], row["last_podium"]), (row["before_fact"], row["before_podium"]))
+    return Progress(row["xp"] or 0, tuple(Outcome(fact, podium) for fact, podium in pairs if fact is not None))
