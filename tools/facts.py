@@ -40,6 +40,7 @@ class Hearing(NamedTuple):
 # By the names that the consumers have in their service's schema.
 CONSUMERS: Final = {
     "league": Hearing("league", "table"),
+    "league-ledger": Hearing("league", "ledger"),
     "ledger": Hearing("ledger", "table"),
     "ledger-accounts": Hearing("ledger", "accounts"),
     "ledger-league": Hearing("ledger", "league"),

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from rules.calendar import day_of, week_of
 from services.league.domain.boards import Board, Contest, daily_board, friendly_board, league_board
-from services.league.domain.classes import LeagueClass
+from services.league.domain.classes import LeagueClass, standing
 from services.league.domain.progress import Progress, Streak, xp_of
 from services.league.domain.terms import Terms
 
@@ -40,6 +40,8 @@ class Reached(NamedTuple):
     progress: Progress
     league_class: LeagueClass
     placed: Placed | None
+    # Who counts in the class in the week.
+    players: int
 
 
 class Rank(NamedTuple):
@@ -56,6 +58,8 @@ class Rank(NamedTuple):
     streak: Streak
     place: int
     points: int
+    # Among all players: from 0, the best, to 1, a beginner.
+    standing: float
 
 
 class OwnWeek(NamedTuple):
@@ -143,7 +147,7 @@ class League:
     async def ranks(self, accounts: Sequence[UUID]) -> list[Rank]:
         """Of each account, in the order asked."""
         week = self.week()
-        return [self._rank(week, *reached) for reached in await self._standings.reached(accounts, week)]
+        return [self._rank(week, reached) for reached in await self._standings.reached(accounts, week)]
 
     async def board(
         self, contest: Contest, account: UUID, begins: date | None, league_class: LeagueClass | None, game_type: str
@@ -175,10 +179,10 @@ class League:
         """The facts behind a number of an account."""
         return await self._standings.causes(account, number, before_fact or 2**63 - 1, CAUSES_MAX)
 
-    def _rank(
-        self, week: date, account: UUID, progress: Progress, league_class: LeagueClass, placed: Placed | None
-    ) -> Rank:
+    def _rank(self, week: date, reached: Reached) -> Rank:
+        account, progress, league_class, placed, players = reached
         level = progress.level(self._terms)
+        place = placed.place if placed else 0
         return Rank(
             account,
             week,
@@ -188,6 +192,7 @@ class League:
             xp_of(level + 1, self._terms),
             league_class,
             progress.streak,
-            placed.place if placed else 0,
+            place,
             placed.points if placed else 0,
+            standing(league_class, place, players, progress.xp, self._terms),
         )

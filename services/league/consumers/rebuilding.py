@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 _REBUILD_LOCK: Final = 0x6C65_6167
 # While the consumers wait for the switch they hear nothing: what is still missing then must be little.
 _LAST_FACTS_MAX: Final = 500
-PAGE_FACTS: Final = 5_000
+PAGE_FACTS: Final = 2_000
 
 _CHECKPOINT: Final = "select incarnation, last from consumer_checkpoint where consumer = $1"
 _LOCK: Final = "select from consumer_checkpoint where consumer = any($1) order by consumer for update"

@@ -41,3 +41,17 @@ def movers(league_class: LeagueClass, counted: int, terms: Terms) -> Movers:
     up = 0 if league_class is HIGHEST else min(counted, max(terms.promoted_min, some))
     down = 0 if league_class is LOWEST else min(some, counted - up)
     return Movers(up, down)
+
+
+def standing(league_class: LeagueClass, place: int, players: int, xp: int, terms: Terms) -> float:
+    """Where an account is among all: from 0, the first ace, to 1, a beginner.
+
+    By class; in a class those who count in the week, by place, before those who do not, by XP.
+    """
+    span = 1 / len(LeagueClass)
+    better_classes = (HIGHEST - league_class) * span
+    if place:
+        return better_classes + span / 2 * (place - 1) / players
+    # Each further so many XP tell less of a player than those before.
+    first_level_xp = 2 * terms.level_xp
+    return better_classes + span / 2 * (1 + first_level_xp / (first_level_xp + xp))

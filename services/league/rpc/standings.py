@@ -34,7 +34,7 @@ def _rank_message(rank: Rank) -> standings_pb2.Rank:
         xp=rank.xp,
         level=rank.level,
         place=rank.place,
-        points=rank.points,
+        standing=rank.standing,
         streak=STREAKS[rank.streak],
     )
     # A word of Python's.

@@ -39,7 +39,7 @@ _CLOSED: Final = "board.contest <> 'daily' and exists (select from week_close wh
 
 _REACHED: Final = f"""
     select a.account_id, p.xp, p.last_fact, p.last_podium, p.before_fact, p.before_podium,
-           coalesce(c.class, 0) as class, s.points, s.reached_us, {_PLACE} as place
+           coalesce(c.class, 0) as class, s.points, s.reached_us, {_PLACE} as place, {_PLAYERS} as players
     from unnest($1::uuid[]) with ordinality as a (account_id, number)
     cross join live_build
     left join progress p on p.build = live_build.build and p.account_id = a.account_id
@@ -137,6 +137,7 @@ class PostgresStandings:
                 _progress(row),
                 LeagueClass(row["class"]),
                 None if row["points"] is None else _placed(row["place"], row),
+                row["players"],
             )
             for row in rows
         ]
