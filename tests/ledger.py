@@ -1,12 +1,14 @@
 """A ledger for tests: the repository's catalogue, facts as the consumers apply them, and what accounts have."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+from levata.accounts.v1 import facts_pb2 as accounts_facts_pb2
+from levata.league.v1 import facts_pb2 as league_facts_pb2
 from levata.table.v1 import facts_pb2, table_pb2
 
 from chassis.database import Pool
@@ -14,7 +16,7 @@ from chassis.facts import Fact
 from services.ledger.app.entries import EntryDesk
 from services.ledger.app.mondays import Mondays
 from services.ledger.catalogue import read_catalogue
-from services.ledger.consumers import games
+from services.ledger.consumers import accounts, games, league
 from services.ledger.domain.entries import RoomTerms
 from services.ledger.domain.journal import (
     COFFEES,
@@ -170,3 +172,27 @@ def analysed(game_id: UUID, score: int, *, seat: int = 0, moves: int = 60, hinte
     """What the coach found about one seat."""
     found = facts_pb2.AnalysedSeat(seat=seat, score=score, moves=moves, moves_without_hint=moves - hinted)
     return facts_pb2.GameFact(game_id=str(game_id), version=99, analysed=facts_pb2.AnalysedFact(seats=[found]))
+
+
+async def account_fact(pool: Pool, account: UUID, kind: str, at_us: int) -> None:
+    """Give an account's fact its effect, as the consumer does."""
+    message = accounts_facts_pb2.AccountFact(account_id=str(account))
+    getattr(message, kind).SetInParent()
+    fact = Fact(1, f"levata.accounts.{kind}.{account}", message.SerializeToString(), at_us)
+    async with pool.acquire() as session, session.transaction():
+        await accounts.Effects(EDITION).apply(session, fact)
+
+
+async def week_closed(pool: Pool, week: date, **podiums: list[UUID]) -> None:
+    """The league closes a week."""
+    await keep_edition(pool, EDITION)
+    classes = [
+        league_facts_pb2.ClosedClass(name=name, counted=len(podium), podium_account_ids=map(str, podium))
+        for name, podium in podiums.items()
+    ]
+    message = league_facts_pb2.LeagueFact(
+        week=week.isoformat(), week_closed=league_facts_pb2.WeekClosedFact(classes=classes)
+    )
+    fact = Fact(1, f"levata.league.week_closed.{week}", message.SerializeToString(), NOW_US)
+    async with pool.acquire() as session, session.transaction():
+        await league.Effects(EDITION).apply(session, fact)

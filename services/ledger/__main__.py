@@ -19,21 +19,27 @@ from chassis.settings import Address
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.ledger import projections
 from services.ledger.app.entries import EntryDesk
+from services.ledger.app.interventions import Interventions
 from services.ledger.app.mondays import Mondays
 from services.ledger.app.news import News
 from services.ledger.app.old_holds import OldHolds
 from services.ledger.app.operations import Rebuilt, Step
+from services.ledger.app.refunds import RefundDesk
+from services.ledger.app.shop import Shop
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
 from services.ledger.consumers.audit import Audit
-from services.ledger.rpc import entries, me, operations, settlement
+from services.ledger.rpc import entries, ledger, me, operations, settlement
 from services.ledger.rpc.games import RemoteGames
 from services.ledger.settings import LedgerSettings
 from services.ledger.store.balances import PostgresBalances
 from services.ledger.store.entries import PostgresEntries
 from services.ledger.store.followed import PostgresFollowed
 from services.ledger.store.games import keep_edition
+from services.ledger.store.journal import JournalWriter
 from services.ledger.store.members import PostgresMembers
+from services.ledger.store.refunds import PostgresRefunds
+from services.ledger.store.statement import PostgresStatements
 
 STOP_SECONDS: Final = 3
 # What the relay is called in health and figures.
@@ -46,6 +52,7 @@ FACTS_ACCESS: Final = Access.by("league")
 async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
     """Start the service; it is stopped at the end of the context."""
     edition = read_catalogue(settings.catalogue_file, settings.time_zone)
+    catalogue = edition.catalogue
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
@@ -71,10 +78,15 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        mondays = Mondays(PostgresMembers(pool, news.moved), edition.catalogue, clock.now_us)
+        journal = await stack.enter_async_context(JournalWriter(pool, news.moved))
+        members = PostgresMembers(pool, news.moved)
+        mondays = Mondays(members, catalogue, clock.now_us)
         kept = PostgresEntries(pool, news.moved)
-        entries.serve(server, EntryDesk(kept, mondays, edition.catalogue.rooms))
-        operations.serve(server, Operators(pool, Audit(owners["table"], pool, edition)))
+        refunds = RefundDesk(PostgresRefunds(pool, news.moved), catalogue, clock.now_us)
+        ledger.serve(server, mondays, balances, PostgresStatements(pool), Shop(journal, catalogue), refunds)
+        entries.serve(server, EntryDesk(kept, mondays, catalogue.rooms))
+        operators = Operators(pool, Audit(owners["table"], pool, edition))
+        operations.serve(server, operators, Interventions(journal, members))
         me.serve(server, balances, mondays)
         settlement.serve(server, PostgresFollowed(pool, games.CONSUMER))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)

@@ -8,26 +8,22 @@ from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
-from levata.accounts.v1 import facts_pb2 as accounts_facts_pb2
-from levata.league.v1 import facts_pb2 as league_facts_pb2
 from levata.ledger.v1 import facts_pb2 as ledger_facts_pb2
 from levata.table.v1 import table_pb2
 
 from chassis.database import Pool, open_pool
-from chassis.facts import Fact, FactLog
+from chassis.facts import FactLog
 from services.ledger.app.entries import Asked
-from services.ledger.consumers import accounts, league
 from services.ledger.domain.journal import COFFEES, Currency
-from services.ledger.store.games import keep_edition
 from tests.conftest import Database
 from tests.ledger import (
     CLASSIC,
     COIN,
     DOUBLE,
-    EDITION,
     GOLD,
     NOW_US,
     ONE_AND_A_HALF,
+    account_fact,
     analysed,
     began,
     cancelled,
@@ -42,6 +38,7 @@ from tests.ledger import (
     sums,
     tell,
     us,
+    week_closed,
 )
 
 DAY_US = 86_400_000_000
@@ -188,14 +185,6 @@ async def test_an_analysis_with_too_many_hints_or_of_another_game_pays_nothing(p
 # Accounts
 
 
-async def account_fact(pool: Pool, account: UUID, kind: str, at_us: int) -> None:
-    message = accounts_facts_pb2.AccountFact(account_id=str(account))
-    getattr(message, kind).SetInParent()
-    fact = Fact(1, f"levata.accounts.{kind}.{account}", message.SerializeToString(), at_us)
-    async with pool.acquire() as session, session.transaction():
-        await accounts.Effects(EDITION).apply(session, fact)
-
-
 def coffees(each: int) -> dict[Currency, int]:
     return dict.fromkeys(COFFEES, each)
 
@@ -261,20 +250,6 @@ async def test_no_mondays_for_an_account_that_is_gone(pool: Pool, alice: UUID) -
 # The league
 
 
-async def week_closed(pool: Pool, week: date, **podiums: list[UUID]) -> None:
-    await keep_edition(pool, EDITION)
-    classes = [
-        league_facts_pb2.ClosedClass(name=name, counted=len(podium), podium_account_ids=map(str, podium))
-        for name, podium in podiums.items()
-    ]
-    message = league_facts_pb2.LeagueFact(
-        week=week.isoformat(), week_closed=league_facts_pb2.WeekClosedFact(classes=classes)
-    )
-    fact = Fact(1, f"levata.league.week_closed.{week}", message.SerializeToString(), NOW_US)
-    async with pool.acquire() as session, session.transaction():
-        await league.Effects(EDITION).apply(session, fact)
-
-
 async def test_a_closed_week_pays_its_best_once(pool: Pool, alice: UUID, bob: UUID) -> None:
     week = date(2026, 11, 9)
     for _ in range(10):
@@ -309,11 +284,14 @@ async def test_what_was_decided_is_kept_against_the_service_itself(pool: Pool, a
         "delete from closed_week",
         "delete from member",
         "update member set mondays_until = mondays_until - 7",
-        "update member set deleted_at = null",
-        "update member set deleted_at = deleted_at + interval '1 day'",
+        "update deleted_account set deleted_at = deleted_at + interval '1 day'",
+        "delete from deleted_account",
+        "update weekly_rank set rank = 1",
+        "delete from weekly_rank",
         "update game_entry set began = not began",
         "update game_entry set began = null, began_at = null",
         "update game_entry set seated = '{}'",
+        "update game_entry set game_type = 'bridge'",
         "update game_entry set input_hash = null",
         "delete from game_entry",
         "update entrant set refusal = 'coin'",

@@ -56,6 +56,10 @@ class Journal(Protocol):
         """
         ...
 
+    async def find(self, entry: Entry) -> Decided | None:
+        """What `post` would answer because of what was put down before; None if its key is new."""
+        ...
+
 
 class HeldGame(NamedTuple):
     """What is known of a game's entries."""
@@ -109,8 +113,24 @@ class Entries(Protocol):
         ...
 
 
+class Seen(NamedTuple):
+    """An account that calls."""
+
+    is_deleted: bool
+    # Whether Mondays have come since it was given theirs.
+    monday_is_due: bool
+
+
 class Members(Protocol):
     """Accounts with an address. Refused while the ledger is away."""
+
+    async def seen(self, account: UUID, monday: date) -> Seen:
+        """What there is to know of an account that calls."""
+        ...
+
+    async def is_known(self, account: UUID) -> bool:
+        """Whether the ledger has heard of an account, and it is not deleted: it had an address, or something to own."""
+        ...
 
     async def bring_mondays(
         self, accounts: Sequence[UUID], monday: date, entries_of: Callable[[UUID, date], Sequence[Entry]]

@@ -1,6 +1,6 @@
 """Taking a game's entry back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import assert_never
 from uuid import UUID
 
@@ -8,12 +8,10 @@ from grpc import StatusCode
 
 from chassis.errors import Refused
 from services.ledger.app.ports import Refunds
+from services.ledger.app.refusals import refuse_unless_stands, request_id_reused
 from services.ledger.domain.catalogue import Catalogue
-from services.ledger.domain.journal import Currency, Outcome, Transfer
+from services.ledger.domain.journal import Changes, changes
 from services.ledger.domain.refunds import RefundRefusal, refund_entry, refusal_of
-
-# By currency, what the account has more of, or less.
-Changes = dict[Currency, int]
 
 
 class RefundDesk:
@@ -35,11 +33,9 @@ class RefundDesk:
             if played is None:
                 raise Refused("NOT_PLAYED", StatusCode.NOT_FOUND, "You held no seat when this game finished.")
             if played.refund_request == request_id:
-                return _changes(account, await refunding.refunded())
+                return changes(account, await refunding.refunded())
             if await refunding.is_used(request_id):
-                raise Refused(
-                    "REQUEST_ID_REUSED", StatusCode.ALREADY_EXISTS, "The request id was used for another game."
-                )
+                raise request_id_reused()
             if played.refund_request is not None:
                 raise Refused("ALREADY_REFUNDED", StatusCode.FAILED_PRECONDITION, "This entry was taken back already.")
             now_us = self._now_us()
@@ -50,14 +46,8 @@ class RefundDesk:
             if isinstance(entry, RefundRefusal):
                 raise _refused(entry)
             decided = await refunding.refund(played, entry, request_id, now_us)
-            if decided.lacking is not None:
-                raise _lacking(decided.lacking)
-            assert decided.outcome is Outcome.DONE, f"{entry.key} is {decided.outcome}"
-            return _changes(account, entry.transfers)
-
-
-def _changes(account: UUID, transfers: Sequence[Transfer]) -> Changes:
-    return {t.currency: t.amount if t.credit == account else -t.amount for t in transfers}
+            refuse_unless_stands(decided, entry.key, "What the game won was spent: it cannot go back.")
+            return changes(account, entry.transfers)
 
 
 def _refused(refusal: RefundRefusal) -> Refused:
@@ -84,14 +74,3 @@ def _refused(refusal: RefundRefusal) -> Refused:
             )
         case _:
             assert_never(refusal)
-
-
-def _lacking(currency: Currency) -> Refused:
-    message = "What the game won was spent: it cannot go back."
-    match currency:
-        case Currency.COIN:
-            return Refused("INSUFFICIENT_COINS", StatusCode.FAILED_PRECONDITION, message)
-        case Currency.GOLD:
-            return Refused("INSUFFICIENT_GOLD", StatusCode.FAILED_PRECONDITION, message)
-        case _:
-            return Refused("INSUFFICIENT_COFFEE", StatusCode.FAILED_PRECONDITION, message)

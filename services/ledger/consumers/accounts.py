@@ -13,7 +13,7 @@ from services.ledger.app.ports import Moved, nobody_is_told
 from services.ledger.consumers.effects import Payer
 from services.ledger.domain.catalogue import Edition
 from services.ledger.domain.grants import welcome_entry
-from services.ledger.store.members import add_member, delete_member
+from services.ledger.store.members import add_member, delete_account
 
 CONSUMER: Final = "ledger-accounts"
 
@@ -50,4 +50,4 @@ class Effects(Payer):
                 if await add_member(session, account, fact.at_us, day):
                     await self.put_down_all(session, [welcome_entry(account, self._catalogue.welcome)])
             case "deleted":
-                await delete_member(session, account, fact.at_us)
+                await delete_account(session, account, fact.at_us)

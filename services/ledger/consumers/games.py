@@ -80,10 +80,11 @@ class Effects(Payer):
     async def _begin(self, session: Session, game_id: UUID, created: facts_pb2.CreatedFact) -> None:
         if created.mode != table_pb2.MODE_QUICK_PLAY:
             return
-        if (created.game_type, created.variant) == CLASSIC:
+        of = created.game_type, created.variant
+        if of == CLASSIC:
             await games.begin_classic(session, game_id)
         seated = {UUID(seat.account_id) for seat in created.seats if seat.account_id}
-        held = await end_game(session, game_id, began=True, seated=seated)
+        held = await end_game(session, game_id, began=True, seated=seated, of=of)
         await self.put_down_all(session, game_began(game_id, held, seated))
 
     async def _settle(self, session: Session, game_id: UUID, finished: facts_pb2.FinishedFact, fact: Fact) -> None:

@@ -12,8 +12,8 @@ from chassis.facts import LEAGUE, Consumer, Fact, FactsOwner
 from services.ledger.app.ports import Moved, nobody_is_told
 from services.ledger.consumers.effects import Payer
 from services.ledger.domain.catalogue import Edition
-from services.ledger.domain.grants import ClosedClass, weekly_entries
-from services.ledger.store.members import close_week, deleted_among
+from services.ledger.domain.grants import ClosedClass, weekly_entries, weekly_ranks
+from services.ledger.store.members import add_ranks, close_week, deleted_among
 
 CONSUMER: Final = "ledger-league"
 
@@ -53,5 +53,6 @@ class Effects(Payer):
         classes = [
             ClosedClass(each.name, each.counted, tuple(map(UUID, each.podium_account_ids))) for each in closed.classes
         ]
+        await add_ranks(session, week, weekly_ranks(classes))
         gone = await deleted_among(session, [account for each in classes for account in each.podium])
         await self.put_down_all(session, weekly_entries(week, classes, gone, self._edition.catalogue.weekly))

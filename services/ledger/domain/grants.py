@@ -2,12 +2,16 @@
 
 from collections.abc import Collection, Sequence
 from datetime import date
+from typing import Final
 from uuid import UUID
 
 from rules.calendar import mondays
 from rules.values import value
 from services.ledger.domain.catalogue import Amounts, WeeklyTerms
 from services.ledger.domain.journal import Cause, CauseKind, Entry, House, Transfer, posted
+
+# What a week's reward is called in its cause.
+WEEKLY_REWARD: Final = "weekly_reward"
 
 
 @value
@@ -19,6 +23,15 @@ class ClosedClass:
     counted: int
     # Accounts by rank, from the first; no more than get a reward are needed.
     podium: tuple[UUID, ...]
+
+
+@value
+class WeeklyRank:
+    """What a week's reward is for."""
+
+    league_class: str
+    # From 1.
+    rank: int
 
 
 def welcome_entry(account: UUID, amounts: Amounts) -> Entry:
@@ -40,7 +53,7 @@ def weekly_entries(
     week: date, classes: Sequence[ClosedClass], gone: Collection[UUID], terms: WeeklyTerms
 ) -> list[Entry]:
     """What a week's best get; the rewards of accounts that are gone lapse."""
-    cause = Cause(CauseKind.WEEK, week.isoformat(), "weekly_reward")
+    cause = Cause(CauseKind.WEEK, week.isoformat(), WEEKLY_REWARD)
     entries = []
     for closed in classes:
         if closed.counted < terms.counted_min:
@@ -53,6 +66,15 @@ def weekly_entries(
                 ]
                 entries.append(posted(f"weekly:{week}:{account}", cause, rewards))
     return entries
+
+
+def weekly_ranks(classes: Sequence[ClosedClass]) -> dict[UUID, WeeklyRank]:
+    """Who came in where."""
+    return {
+        account: WeeklyRank(closed.name, rank)
+        for closed in classes
+        for rank, account in enumerate(closed.podium, start=1)
+    }
 
 
 def _grants(account: UUID, amounts: Amounts) -> list[Transfer]:

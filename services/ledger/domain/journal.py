@@ -17,6 +17,8 @@ from rules.values import value
 # What a bigint holds, with room for sums of sums.
 AMOUNT_MAX: Final = 10**15
 BALANCE_MAX: Final = 4 * 10**18
+# Of entries.
+NUMBER_MAX: Final = 2**63 - 1
 
 
 class Currency(StrEnum):
@@ -70,7 +72,7 @@ class CauseKind(StrEnum):
 
 @value
 class Cause:
-    """Why an entry is: a game's id, a week or a day, the id of a request; for the operator's own also a reason."""
+    """Why an entry is: a game's id, a week or a day, the id of a request; of operators' doings who it was, and why."""
 
     kind: CauseKind
     id: str
@@ -92,6 +94,19 @@ class Transfer:
     def player(self) -> UUID:
         """The player's side."""
         return self.credit if self.debit in HOUSES else self.debit
+
+
+# By currency, how much more an account has of it, or less.
+Changes = dict[Currency, int]
+
+
+def changes(account: UUID, transfers: Sequence[Transfer]) -> Changes:
+    """What transfers of an account come to for it."""
+    changed: Changes = {}
+    for transfer in transfers:
+        amount = transfer.amount if transfer.credit == account else -transfer.amount
+        changed[transfer.currency] = changed.get(transfer.currency, 0) + amount
+    return changed
 
 
 @value

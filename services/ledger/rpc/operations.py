@@ -3,28 +3,31 @@
 from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final, assert_never
+from uuid import UUID
 
 from levata.ledger.v1 import operations_pb2
 
 from chassis.rpc import Access, Call, Server
+from services.ledger.app.interventions import Interventions
 from services.ledger.app.operations import Audited, BalanceDifference, EntryDifference, Operations, Progress, Step
-from services.ledger.domain.journal import Balance, Transfer
+from services.ledger.domain.journal import Balance, Currency, Transfer
 
 _OPERATIONS: Final = operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 # Enough to see what is wrong; how many there are in all is told besides.
 _SHOWN_MAX: Final = 1_000
 
 
-def serve(server: Server, operations: Operations) -> None:
+def serve(server: Server, operations: Operations, interventions: Interventions) -> None:
     """Add the operators' calls to a server."""
-    server.add(_OPERATIONS, OperationsApi(operations), Access.OPERATOR)
+    server.add(_OPERATIONS, OperationsApi(operations, interventions), Access.OPERATOR)
 
 
 class OperationsApi:
     """levata.ledger.v1.Operations."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, interventions: Interventions) -> None:
         self._operations = operations
+        self._interventions = interventions
 
     async def rebuild(self, request: operations_pb2.RebuildRequest, call: Call) -> operations_pb2.RebuildResponse:
         rebuilt = await self._operations.rebuild(dry_run=request.dry_run)
@@ -41,6 +44,26 @@ class OperationsApi:
         async with aclosing(self._operations.audit()) as steps:
             async for step in steps:
                 await call.write(_step_message(step))
+
+    async def grant(self, request: operations_pb2.GrantRequest, call: Call) -> operations_pb2.GrantResponse:
+        number = await self._interventions.grant(
+            UUID(request.request_id),
+            call.who.subject,
+            UUID(request.account_id),
+            tuple((Currency(gift.currency), gift.amount) for gift in request.gifts),
+            request.reason,
+        )
+        return operations_pb2.GrantResponse(number=number)
+
+    async def correct(self, request: operations_pb2.CorrectRequest, call: Call) -> operations_pb2.CorrectResponse:
+        number = await self._interventions.correct(
+            UUID(request.request_id),
+            call.who.subject,
+            UUID(request.account_id),
+            tuple((Currency(difference.currency), difference.amount) for difference in request.differences),
+            request.reason,
+        )
+        return operations_pb2.CorrectResponse(number=number)
 
 
 def _balance_difference(difference: BalanceDifference) -> operations_pb2.BalanceDifference:

@@ -23,9 +23,11 @@ _KEEP: Final = """
         $2::uuid[], $3::smallint[], $4::smallint[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[]
     )"""
 _END: Final = """
-    insert into game_entry (game_id, began, began_at, seated) values ($1, $2, levata_now(), $3)
+    insert into game_entry (game_id, began, began_at, seated, game_type, variant)
+    values ($1, $2, levata_now(), $3, $4, $5)
     on conflict (game_id) do update
-    set began = excluded.began, began_at = excluded.began_at, seated = excluded.seated
+    set began = excluded.began, began_at = excluded.began_at, seated = excluded.seated,
+        game_type = excluded.game_type, variant = excluded.variant
     where game_entry.began is null"""
 _UNSETTLED_COUNT: Final = """
     select count(*) from game_entry where began is null and held_at < levata_now() - make_interval(secs => $1)"""
@@ -138,11 +140,21 @@ async def held_game(session: Session, game_id: UUID) -> HeldGame | None:
     return HeldGame(row["input_hash"], row["began"], entrants, frozenset(row["seated"]))
 
 
-async def end_game(session: Session, game_id: UUID, *, began: bool, seated: Collection[UUID] = ()) -> HeldGame:
-    """Keep what became of a game's entries, in the caller's transaction; answers with what was known before."""
+async def end_game(
+    session: Session,
+    game_id: UUID,
+    *,
+    began: bool,
+    seated: Collection[UUID] = (),
+    of: tuple[str | None, str | None] = (None, None),
+) -> HeldGame:
+    """Keep what became of a game's entries, in the caller's transaction; answers with what was known before.
+
+    `of` is the game type and the variant of a game that began.
+    """
     before = await held_game(session, game_id)
     if before is None or before.began is None:
-        await session.execute(_END, game_id, began, list(seated))
+        await session.execute(_END, game_id, began, list(seated), *of)
         # Somebody may have begun to hold entries between the two statements.
         before = before or await held_game(session, game_id)
         assert before is not None

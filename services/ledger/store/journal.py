@@ -13,7 +13,7 @@ import asyncpg
 import grpc
 import structlog
 
-from chassis.database import Pool, Session, is_trouble
+from chassis.database import Pool, Session, is_trouble, refusing_while_away
 from chassis.errors import Refused
 from chassis.tasks import end
 from services.ledger.app.ports import Decided, Moved, nobody_is_told
@@ -153,6 +153,16 @@ class JournalWriter:
         self._waiting.append(_Waiting(entry, done, loop.time() + PATIENCE_SECONDS))
         self._something_waits.set()
         return await asyncio.shield(done)
+
+    async def find(self, entry: Entry) -> Decided | None:
+        """What `post` would answer because of what was put down before; None if its key is new."""
+        with refusing_while_away():
+            row = await self._pool.fetchrow(_KNOWN, [entry.key])
+        if row is None:
+            return None
+        if row["input_hash"] != entry.input_hash:
+            return Decided(Outcome.KEY_REUSED, 0)
+        return Decided(Outcome.SAME, row["number"])
 
     async def _work(self) -> None:
         while True:

@@ -1,13 +1,14 @@
-"""Accounts with an address, and closed weeks, in Postgres."""
+"""Accounts with an address, those that are no more, and closed weeks, in Postgres."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final
 from uuid import UUID
 
 from chassis.database import Pool, Session, refusing_while_away
-from services.ledger.app.ports import Moved, nobody_is_told
+from services.ledger.app.ports import Moved, Seen, nobody_is_told
 from services.ledger.domain.catalogue import Edition
+from services.ledger.domain.grants import WeeklyRank
 from services.ledger.domain.journal import Entry, players_of
 from services.ledger.store.journal import put_down
 
@@ -16,16 +17,28 @@ _ADD: Final = """
     values ($1, timestamptz 'epoch' + $2::bigint * interval '1 microsecond', $3)
     on conflict do nothing returning true"""
 _DELETE: Final = """
-    update member set deleted_at = timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
-    where account_id = $1 and deleted_at is null"""
-_DELETED: Final = "select account_id from member where account_id = any($1) and deleted_at is not null"
+    insert into deleted_account (account_id, deleted_at)
+    values ($1, timestamptz 'epoch' + $2::bigint * interval '1 microsecond')
+    on conflict do nothing"""
+_DELETED: Final = "select account_id from deleted_account where account_id = any($1)"
+_SEEN: Final = """
+    select exists (select from deleted_account where account_id = $1),
+           exists (select from member where account_id = $1 and mondays_until < $2)"""
+# Who has no address is known by what was won.
+_KNOWN: Final = """
+    select (exists (select from member where account_id = $1) or exists (select from balance where account = $1))
+       and not exists (select from deleted_account where account_id = $1)"""
 _DUE: Final = """
-    select account_id, mondays_until from member
-    where account_id = any($1) and mondays_until < $2 and deleted_at is null"""
-_LOCK_DUE: Final = _DUE + " order by account_id for update"
+    select account_id, mondays_until from member m
+    where account_id = any($1) and mondays_until < $2
+      and not exists (select from deleted_account d where d.account_id = m.account_id)"""
+_LOCK_DUE: Final = _DUE + " order by account_id for update of m"
 _MONDAY: Final = "update member set mondays_until = $2 where account_id = any($1)"
 _CLOSE_WEEK: Final = """
     insert into closed_week (week, catalogue) values ($1, $2) on conflict do nothing returning true"""
+_ADD_RANKS: Final = """
+    insert into weekly_rank (week, account_id, league_class, rank)
+    select $1, * from unnest($2::uuid[], $3::text[], $4::smallint[])"""
 
 
 async def add_member(session: Session, account: UUID, registered_at_us: int, day: date) -> bool:
@@ -33,8 +46,8 @@ async def add_member(session: Session, account: UUID, registered_at_us: int, day
     return bool(await session.fetchval(_ADD, account, registered_at_us, day))
 
 
-async def delete_member(session: Session, account: UUID, deleted_at_us: int) -> None:
-    """Remember that an account is no more."""
+async def delete_account(session: Session, account: UUID, deleted_at_us: int) -> None:
+    """Remember that an account is no more, a guest's too."""
     await session.execute(_DELETE, account, deleted_at_us)
 
 
@@ -48,12 +61,35 @@ async def close_week(session: Session, week: date, edition: Edition) -> bool:
     return bool(await session.fetchval(_CLOSE_WEEK, week, edition.hash))
 
 
+async def add_ranks(session: Session, week: date, ranks: Mapping[UUID, WeeklyRank]) -> None:
+    """Keep what the rewards of a week were for."""
+    await session.execute(
+        _ADD_RANKS,
+        week,
+        list(ranks),
+        [each.league_class for each in ranks.values()],
+        [each.rank for each in ranks.values()],
+    )
+
+
 class PostgresMembers:
     """Implements `app.ports.Members`."""
 
     def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
         self._moved = moved
+
+    async def seen(self, account: UUID, monday: date) -> Seen:
+        """What there is to know of an account that calls."""
+        with refusing_while_away():
+            row = await self._pool.fetchrow(_SEEN, account, monday)
+        assert row is not None
+        return Seen(*row)
+
+    async def is_known(self, account: UUID) -> bool:
+        """Whether the ledger has heard of an account that is still there."""
+        with refusing_while_away():
+            return bool(await self._pool.fetchval(_KNOWN, account))
 
     async def bring_mondays(
         self, accounts: Sequence[UUID], monday: date, entries_of: Callable[[UUID, date], Sequence[Entry]]

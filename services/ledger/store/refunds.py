@@ -13,6 +13,7 @@ from chassis.facts import publish
 from chassis.log import NewFact
 from rules.calendar import week_of
 from services.ledger.app.ports import Decided, Moved, PlayedSeat, nobody_is_told
+from services.ledger.app.refusals import request_id_reused
 from services.ledger.domain.journal import Currency, Entry, Transfer
 from services.ledger.domain.refunds import PlayedGame
 from services.ledger.store.journal import put_down
@@ -102,7 +103,11 @@ class PostgresRefunding:
         """Put the entry down, keep whose request it was, and tell the others."""
         (decided,) = await put_down(self._session, [entry])
         if decided.outcome.stands:
-            await self._session.execute(_KEEP, self._game_id, self._account, request_id, now_us)
+            try:
+                await self._session.execute(_KEEP, self._game_id, self._account, request_id, now_us)
+            except asyncpg.UniqueViolationError:
+                # It took another day's game back in the same moment.
+                raise request_id_reused() from None
             await publish(self._session, [_refunded(played)])
         return decided
 
