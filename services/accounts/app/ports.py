@@ -1,5 +1,6 @@
 """What the use cases need of a database."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -45,6 +46,23 @@ class StoredAccount(NamedTuple):
     sessions: list[Session]
 
 
+class Allowance(NamedTuple):
+    """How many codes may be sent within any hour, and on whose account that is counted."""
+
+    # What is asked for by too many, in a word for people.
+    kind: str
+    # A keyed hash of whose it is.
+    key: bytes
+    per_hour: int
+
+
+class Exhausted(NamedTuple):
+    """An allowance that has no room now, and for how many milliseconds."""
+
+    allowance: Allowance
+    wait_ms: int
+
+
 class Transaction(Protocol):
     """Changes that are committed together, or not at all when the context is left by an exception.
 
@@ -57,9 +75,6 @@ class Transaction(Protocol):
 
     async def guest_of_request(self, request_hash: bytes) -> Account | None:
         """The account that was made for a guest's request."""
-
-    async def account_of_address(self, address: str) -> Account | None:
-        """The account that an address signs in to."""
 
     async def add_account(self, account: Account, address: str | None) -> bool:
         """Keep a new account; False, and no change, where its name is taken."""
@@ -82,20 +97,14 @@ class Transaction(Protocol):
     async def delete_account(self, account_id: UUID) -> None:
         """Delete an account and all that hangs on it."""
 
-    async def take_allowance(self, key: bytes, per_hour: int) -> int:
-        """Count one more for `key`, unless `per_hour` have been within an hour: the milliseconds to wait, or 0."""
-
-    async def put_code(self, address: str, code_id: UUID, code_hash: bytes, seconds: int, language: str) -> int:
-        """Make this the address's live code and have it mailed; when it runs out, in milliseconds since 1970."""
-
     async def try_code(self, address: str, attempts_max: int) -> LiveCode | None:
         """Count an attempt at an address's live code; None without one, or when no attempts are left."""
 
     async def spent_code(self, address: str) -> LiveCode | None:
         """The code of an address that has signed in already and has not run out."""
 
-    async def spend_code(self, code_id: UUID, opening: bytes) -> None:
-        """Let a code be of no more use, but for finding the session that it opened."""
+    async def spend_code(self, code_id: UUID, opening: bytes) -> Account | None:
+        """Let a code be of no more use, but for finding the session that it opened; the account of its address."""
 
     async def open_session(self, token: RefreshToken, account: Account, device: Device, opening: bytes) -> Opened:
         """Keep a new session, which `opening` finds until its first refresh."""
@@ -124,6 +133,18 @@ class Store(Protocol):
 
     def transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Changes to be made together."""
+
+    async def put_code(
+        self,
+        allowances: Sequence[Allowance],
+        address: str,
+        code_id: UUID,
+        code_hash: bytes,
+        seconds: int,
+        language: str,
+    ) -> int | Exhausted:
+        """Count one more for all allowances, make this the address's live code and have it mailed; when it runs out, in
+        milliseconds since 1970. Nothing happens when an allowance is exhausted."""
 
     async def account(self, account_id: UUID) -> Account | None:
         """The account of this id."""

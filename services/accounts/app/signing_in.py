@@ -11,7 +11,7 @@ import grpc
 from chassis.clock import Clock
 from chassis.errors import Refused
 from services.accounts.app.errors import refuse_guessable
-from services.accounts.app.ports import Store, Transaction
+from services.accounts.app.ports import Allowance, Exhausted, Store, Transaction
 from services.accounts.app.tokens import SignedIn, Tokens
 from services.accounts.domain.account import GUEST_NAME_DIGITS, Account, Created, Event, Registered, guest_name
 from services.accounts.domain.addresses import normalised
@@ -91,12 +91,20 @@ class SigningIn:
         address = _address(address_text)
         code_id = self._clock.new_id()
         hashed = code_hash(self._secret, code_id, code_of(self._secret, code_id))
-        async with self._store.transaction() as transaction:
-            await self._take_allowance(transaction, "address", address, self._policy.per_address)
-            await self._take_allowance(transaction, "peer", network_of(peer), self._policy.per_peer)
-            expires_at_ms = await transaction.put_code(address, code_id, hashed, self._policy.seconds, language)
+        allowances = (
+            self._allowance("address", address, self._policy.per_address),
+            self._allowance("peer", network_of(peer), self._policy.per_peer),
+        )
+        put = await self._store.put_code(allowances, address, code_id, hashed, self._policy.seconds, language)
+        if isinstance(put, Exhausted):
+            raise Refused(
+                "TOO_MANY_CODES",
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                f"Too many codes were asked for by this {put.allowance.kind}.",
+                {"retry_after_ms": str(put.wait_ms)},
+            )
         self._on_mail()
-        return expires_at_ms
+        return put
 
     async def verify_code(
         self, address_text: str, code: str, request_id: UUID, device: Device, before: Before | None
@@ -109,9 +117,9 @@ class SigningIn:
             if live is None:
                 return await self._repeated(transaction, address, code, request_id)
             if is_code(self._secret, live, code):
-                account, events = await self._enter(transaction, address, before)
                 opening = _opening(live.code_id, request_id)
-                await transaction.spend_code(live.code_id, opening)
+                known = await transaction.spend_code(live.code_id, opening)
+                account, events = (known, ()) if known else await self._enter(transaction, address, before)
                 signed_in = await self._open(transaction, account, opening, request_id, device)
                 if before is not None and before.session_id is not None and before.account_id == account.account_id:
                     # The new session takes its place. Others need not hear: who has its access token is the same, its
@@ -127,15 +135,8 @@ class SigningIn:
             {"attempts_left": str(self._policy.attempts - live.attempts)},
         )
 
-    async def _take_allowance(self, transaction: Transaction, kind: str, whose: str, per_hour: int) -> None:
-        wait_ms = await transaction.take_allowance(self._secret.derive(f"{kind} allowance", whose.encode()), per_hour)
-        if wait_ms:
-            raise Refused(
-                "TOO_MANY_CODES",
-                grpc.StatusCode.RESOURCE_EXHAUSTED,
-                f"Too many codes were asked for by this {kind}.",
-                {"retry_after_ms": str(wait_ms)},
-            )
+    def _allowance(self, kind: str, whose: str, per_hour: int) -> Allowance:
+        return Allowance(kind, self._secret.derive(f"{kind} allowance", whose.encode()), per_hour)
 
     async def _repeated(self, transaction: Transaction, address: str, code: str, request_id: UUID) -> SignedIn:
         """The session that this very request has opened with the code: its answer was lost."""
@@ -153,10 +154,7 @@ class SigningIn:
     async def _enter(
         self, transaction: Transaction, address: str, before: Before | None
     ) -> tuple[Account, tuple[Event, ...]]:
-        """The account of an address, and what others must hear."""
-        known = await transaction.account_of_address(address)
-        if known is not None:
-            return known, ()
+        """The account that a new address gets, and what others must hear."""
         if before is not None:
             # None if that was no guest, has an address by now, or is gone.
             registered = await transaction.register(before.account_id, address)

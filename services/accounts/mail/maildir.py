@@ -1,12 +1,14 @@
 """Mails into a folder, for machines without a mail server: `./levata mail` prints them."""
 
 import asyncio
-import mailbox
+import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 from services.accounts.mail.delivery import MailAway, Message
 
@@ -32,8 +34,6 @@ class MaildirTransport:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # The library's names for files are unique as long as one thread makes them.
-        self._one_at_a_time = asyncio.Lock()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator["MaildirTransport"]:
@@ -43,10 +43,21 @@ class MaildirTransport:
     async def send(self, message: Message) -> None:
         """Put a mail into the folder, and on the disk."""
         try:
-            async with self._one_at_a_time:
-                await asyncio.to_thread(self._add, message)
+            await asyncio.to_thread(self._add, message.content.replace(b"\r\n", b"\n"))
         except OSError as error:
             raise MailAway(f"the mailbox cannot be written: {error.strerror}") from None
 
-    def _add(self, message: Message) -> None:
-        mailbox.Maildir(self._folder).add(message.content.replace(b"\r\n", b"\n"))
+    def _add(self, content: bytes) -> None:
+        # Not the library's `add`, whose names are unique only as long as one mail is written at a time.
+        for part in ("tmp", "new", "cur"):
+            (self._folder / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+        written = self._folder / "tmp" / f"{time.time():.6f}.{uuid4().hex}.levata"
+        with open(written, "xb", opener=_private) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        written.rename(self._folder / "new" / written.name)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -15,17 +15,23 @@ KEPT_DAYS: Final = 7
 # A code that was used, or that another one has replaced, is in nobody's mind any more.
 _WANTED: Final = "exists (select from sign_in_code c where c.code_id = m.code_id and c.spent_by is null)"
 
-_CLAIM: Final = f"""
+
+def _claim(of_which: str = "true") -> str:
+    return f"""
     update mail_outbox set next_at = levata_now() + $1 * interval '1 second', attempts = attempts + 1
     where id = (
         select id from mail_outbox m
-        where given_up is null and next_at <= levata_now() and expires_at > levata_now() and {_WANTED}
+        where given_up is null and next_at <= levata_now() and expires_at > levata_now() and {_WANTED} and {of_which}
         order by next_at limit 1
         for update skip locked
     )
     returning id, address, language, code_id,
               extract(epoch from expires_at - levata_now())::float8 as seconds_left, attempts"""
-_SENT: Final = "delete from mail_outbox where id = $1"
+
+
+_CLAIM: Final = _claim()
+# One commit a mail, where many are due: with the end of one goes the claim of the next.
+_SENT: Final = f"with sent as (delete from mail_outbox where id = $2) {_claim('id <> $2')}"
 # Only by who has the lease still: the attempts tell.
 _PUT_BACK: Final = """
     update mail_outbox set next_at = levata_now() + $3 * interval '1 second'
@@ -86,9 +92,10 @@ class Outbox:
         record = await self._pool.fetchrow(_CLAIM, lease_seconds)
         return None if record is None else Mail(*record)
 
-    async def sent(self, mail: Mail) -> None:
-        """It is out; nothing of it is kept."""
-        await self._pool.execute(_SENT, mail.mail_id)
+    async def sent(self, mail: Mail, lease_seconds: float) -> Mail | None:
+        """It is out, and nothing of it is kept; takes the next one, as `claim` does."""
+        record = await self._pool.fetchrow(_SENT, lease_seconds, mail.mail_id)
+        return None if record is None else Mail(*record)
 
     async def put_back(self, mail: Mail, seconds: float) -> None:
         """Try it again after a pause."""

@@ -115,14 +115,14 @@ class Sender(Collector):
         try:
             async with self._transport.session() as session:
                 while mail is not None:
-                    await self._send(session, mail)
-                    mail = await self._outbox.claim(self._lease_seconds)
+                    mail = await self._send(session, mail)
         except MailAway:
             if mail is not None:
                 await self._put_back(mail)
             raise
 
-    async def _send(self, session: Session, mail: Mail) -> None:
+    async def _send(self, session: Session, mail: Mail) -> Mail | None:
+        """Send a mail, and take the next one."""
         try:
             await session.send(self._composed(mail))
         except Deferred as deferred:
@@ -135,7 +135,8 @@ class Sender(Collector):
             await self._outbox.give_up(mail, str(undeliverable))
         else:
             self._outcomes["sent"] += 1
-            await self._outbox.sent(mail)
+            return await self._outbox.sent(mail, self._lease_seconds)
+        return await self._outbox.claim(self._lease_seconds)
 
     def _composed(self, mail: Mail) -> Message:
         letter = code_letter(self._code_of(mail.code_id), mail.seconds_left, mail.language)

@@ -8,11 +8,12 @@ from uuid import UUID
 from asyncpg import Record
 
 from chassis.database import Pool, refusing_while_away
-from services.accounts.app.ports import StoredAccount
+from services.accounts.app.ports import Allowance, Exhausted, StoredAccount
 from services.accounts.domain.account import Account
 from services.accounts.domain.sessions import Device, Session
 from services.accounts.store.transaction import PostgresTransaction, account_in, ms
 
+_PUT_CODE: Final = "select * from put_code($1, $2, $3, $4, $5, $6, $7)"
 _ACCOUNT: Final = "select account_id, name, guest from account where account_id = $1"
 _STORED: Final = f"""
     select account_id, name, guest, a.address, {ms("created_at")} as created_at_ms,
@@ -67,6 +68,24 @@ class PostgresStore:
         with refusing_while_away():
             async with self._pool.acquire() as session, session.transaction():
                 yield PostgresTransaction(session, self._refresh_token_seconds)
+
+    async def put_code(
+        self,
+        allowances: Sequence[Allowance],
+        address: str,
+        code_id: UUID,
+        code_hash: bytes,
+        seconds: int,
+        language: str,
+    ) -> int | Exhausted:
+        """Make this the address's live code and have it mailed, unless an allowance is exhausted."""
+        keys, limits = [each.key for each in allowances], [each.per_hour for each in allowances]
+        with refusing_while_away():
+            put = await self._pool.fetchrow(_PUT_CODE, keys, limits, address, code_id, code_hash, seconds, language)
+        assert put is not None
+        if put["exhausted"]:
+            return Exhausted(allowances[put["exhausted"] - 1], put["wait_ms"])
+        return int(put["expires_at_ms"])
 
     async def account(self, account_id: UUID) -> Account | None:
         """The account of this id."""

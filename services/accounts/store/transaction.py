@@ -34,7 +34,6 @@ _CLAIM_REQUEST: Final = "select pg_advisory_xact_lock($1)"
 _ACCOUNT_COLUMNS: Final = "account_id, name, guest"
 _GUEST_OF_REQUEST: Final = f"""
     select {_ACCOUNT_COLUMNS} from guest_request join account using (account_id) where request_hash = $1"""
-_ACCOUNT_OF_ADDRESS: Final = f"select {_ACCOUNT_COLUMNS} from account where address = $1"
 _ADD_ACCOUNT: Final = """
     insert into account (account_id, name, guest, address) values ($1, $2, $3, $4)
     on conflict (name) do nothing returning true"""
@@ -57,32 +56,6 @@ _DROP_CODE: Final = """
     delete from mail_outbox where address = (select address from address_of)"""
 _DELETE_ACCOUNT: Final = "delete from account where account_id = $1"
 
-# Who is first to count locks the row; the others count after it.
-_TAKE_ALLOWANCE: Final = """
-    with hour as (select levata_now() as now, levata_now() - interval '1 hour' as start)
-    insert into code_allowance as allowance (key, sent_at) select $1, array[now] from hour
-    on conflict (key) do update set sent_at = (
-        select array_agg(at order by at) || (select now from hour)
-        from unnest(allowance.sent_at) at where at > (select start from hour)
-    )
-    where (select count(*) from unnest(allowance.sent_at) at where at > (select start from hour)) < $2
-    returning true"""
-_ALLOWANCE_WAIT: Final = """
-    select ceil(
-        extract(epoch from sent_at[cardinality(sent_at) + 1 - $2] + interval '1 hour' - levata_now()) * 1000
-    )::int
-    from code_allowance where key = $1"""
-_PUT_CODE: Final = f"""
-    with code as (
-        insert into sign_in_code (address, code_id, code_hash, expires_at) values ($1, $2, $3, {_from_now(4)})
-        on conflict (address) do update set code_id = excluded.code_id, code_hash = excluded.code_hash,
-            expires_at = excluded.expires_at, attempts = 0, spent_by = null
-        returning expires_at
-    ), mail as (
-        insert into mail_outbox (kind, address, language, code_id, expires_at)
-        select 'code', $1, $5, $2, expires_at from code
-    )
-    select {ms("expires_at")} from code"""
 _TRY_CODE: Final = """
     update sign_in_code set attempts = attempts + 1
     where address = $1 and attempts < $2 and spent_by is null and expires_at > levata_now()
@@ -90,7 +63,9 @@ _TRY_CODE: Final = """
 _SPENT_CODE: Final = """
     select code_id, code_hash, attempts from sign_in_code
     where address = $1 and spent_by is not null and expires_at > levata_now()"""
-_SPEND_CODE: Final = "update sign_in_code set spent_by = $2 where code_id = $1"
+_SPEND_CODE: Final = f"""
+    with spent as (update sign_in_code set spent_by = $2 where code_id = $1 returning address)
+    select {_ACCOUNT_COLUMNS} from spent join account using (address)"""
 
 _OPEN_SESSION: Final = f"""
     insert into session
@@ -134,10 +109,6 @@ class PostgresTransaction:
         """The account that was made for a guest's request."""
         return account_in(await self._session.fetchrow(_GUEST_OF_REQUEST, request_hash))
 
-    async def account_of_address(self, address: str) -> Account | None:
-        """The account that an address signs in to."""
-        return account_in(await self._session.fetchrow(_ACCOUNT_OF_ADDRESS, address))
-
     async def add_account(self, account: Account, address: str | None) -> bool:
         """Keep a new account; False, and no change, where its name is taken."""
         added = await self._session.fetchval(_ADD_ACCOUNT, account.account_id, account.name, account.guest, address)
@@ -175,18 +146,6 @@ class PostgresTransaction:
 
     # Codes
 
-    async def take_allowance(self, key: bytes, per_hour: int) -> int:
-        """Count one more for `key`, unless `per_hour` have been within an hour: the milliseconds to wait, or 0."""
-        if await self._session.fetchval(_TAKE_ALLOWANCE, key, per_hour):
-            return 0
-        wait_ms = await self._session.fetchval(_ALLOWANCE_WAIT, key, per_hour)
-        # Time went on in between: never so far that it need not wait at all.
-        return max(1, int(wait_ms))
-
-    async def put_code(self, address: str, code_id: UUID, code_hash: bytes, seconds: int, language: str) -> int:
-        """Make this the address's live code and have it mailed; when it runs out, in milliseconds since 1970."""
-        return int(await self._session.fetchval(_PUT_CODE, address, code_id, code_hash, seconds, language))
-
     async def try_code(self, address: str, attempts_max: int) -> LiveCode | None:
         """Count an attempt at an address's live code; None without one, or when no attempts are left."""
         record = await self._session.fetchrow(_TRY_CODE, address, attempts_max)
@@ -197,9 +156,9 @@ class PostgresTransaction:
         record = await self._session.fetchrow(_SPENT_CODE, address)
         return None if record is None else LiveCode(*record)
 
-    async def spend_code(self, code_id: UUID, opening: bytes) -> None:
-        """Let a code be of no more use, but for finding the session that it opened."""
-        await self._session.execute(_SPEND_CODE, code_id, opening)
+    async def spend_code(self, code_id: UUID, opening: bytes) -> Account | None:
+        """Let a code be of no more use, but for finding the session that it opened; the account of its address."""
+        return account_in(await self._session.fetchrow(_SPEND_CODE, code_id, opening))
 
     # Sessions
 
