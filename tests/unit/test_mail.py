@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chassis.settings import SettingsError, read_settings
@@ -131,6 +131,8 @@ def test_the_wire_has_short_ascii_lines_that_end_in_cr_lf() -> None:
         "a@b\nc@d",
         "zoe@example.com\0",
         "a b@example.com",
+        "zoe@[",
+        "zoe@[1",
     ],
 )
 def test_what_is_no_address_is_undeliverable_and_is_not_repeated(recipient: str) -> None:
@@ -139,6 +141,7 @@ def test_what_is_no_address_is_undeliverable_and_is_not_repeated(recipient: str)
     assert str(caught.value) == "the address is malformed"
 
 
+@example("[")
 @given(st.text(max_size=40))
 def test_no_address_can_add_a_header(text: str) -> None:
     for recipient in (text, f"{text}@example.com", f"zoe@{text}"):

@@ -11,10 +11,14 @@ from email.errors import MessageError
 from email.header import Header
 from email.headerregistry import Address
 from email.utils import format_datetime, formataddr, parseaddr
+from typing import Final
 from uuid import UUID
 
 from services.accounts.mail.delivery import Message, Undeliverable
 from services.accounts.mail.letters import Letter
+
+# What the library raises for a text that is no address; AttributeError for a domain that begins a literal, as in `a@[`.
+MALFORMED: Final = (MessageError, ValueError, IndexError, AttributeError)
 
 
 def sender_from(text: str) -> Address:
@@ -22,7 +26,7 @@ def sender_from(text: str) -> Address:
     name, spec = parseaddr(text)
     try:
         address = Address(name, addr_spec=spec)
-    except (MessageError, ValueError, IndexError) as error:
+    except MALFORMED as error:
         raise ValueError(f"{text!r} is no mail address") from error
     if not address.username or not address.domain or not spec.isascii():
         raise ValueError(f"{text!r} is no mail address")
@@ -55,7 +59,7 @@ def _checked(recipient: str) -> str:
         raise Undeliverable("the address is malformed")
     try:
         return Address(addr_spec=recipient).addr_spec
-    except (MessageError, ValueError, IndexError):
+    except MALFORMED:
         # From nothing: what the library says repeats the address.
         raise Undeliverable("the address is malformed") from None
 
