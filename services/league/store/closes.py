@@ -14,9 +14,7 @@ _CLOSE: Final = """
         week, games_incarnation, games_fact, ledger_incarnation, ledger_fact, games_missing, ledger_missing,
         unpaid_facts
     )
-    values ($1, $2, $3, $4, $5, $6, $7, $8)
-    on conflict do nothing
-    returning true"""
+    values ($1, $2, $3, $4, $5, $6, $7, $8)"""
 
 
 class Logs(NamedTuple):
@@ -44,18 +42,16 @@ async def last_closed(session: Session) -> date | None:
     return week
 
 
-async def append(session: Session, close: Close, logs: Logs, unpaid_facts: list[int]) -> bool:
-    """Close a week; whether it was open."""
-    return bool(
-        await session.fetchval(
-            _CLOSE,
-            close.week,
-            logs.games,
-            close.games.fact,
-            logs.ledger,
-            close.ledger.fact,
-            sorted(close.games.missing),
-            sorted(close.ledger.missing),
-            unpaid_facts,
-        )
+async def append(session: Session, close: Close, logs: Logs, unpaid_facts: list[int]) -> None:
+    """Close a week: the next one, or the database refuses."""
+    await session.execute(
+        _CLOSE,
+        close.week,
+        logs.games,
+        close.games.fact,
+        logs.ledger,
+        close.ledger.fact,
+        sorted(close.games.missing),
+        sorted(close.ledger.missing),
+        unpaid_facts,
     )

@@ -46,7 +46,7 @@ class PostgresWeeks:
             return await closes.last_closed(session)
 
     async def close(self, due: DueWeek) -> bool:
-        """Close a week, unless something of it has not been counted yet, or it is closed already."""
+        """Close a week, unless something of it has not been counted yet; whether it is closed now, by whomever."""
         async with self._pool.acquire() as session, session.transaction():
             await session.execute(f"set local statement_timeout = '{scores.BULK_SECONDS}s'")
             await session.execute(f"set local idle_in_transaction_session_timeout = '{scores.BULK_SECONDS}s'")
@@ -54,6 +54,10 @@ class PostgresWeeks:
                 row["consumer"]: (row["incarnation"], row["last"])
                 for row in await session.fetch(_LOCK, [GAMES_CONSUMER, LEDGER_CONSUMER], timeout=scores.BULK_SECONDS)
             }
+            # Whoever was here before has closed it.
+            last = await closes.last_closed(session)
+            if last is not None and last >= due.week:
+                return True
             games = _reached(heard.get(GAMES_CONSUMER), due.games.incarnation, due.games.last)
             ledger = _reached(heard.get(LEDGER_CONSUMER), due.ledger.incarnation, due.ledger.last)
             if games is None or ledger is None:
@@ -65,8 +69,7 @@ class PostgresWeeks:
                 HeardUpTo(ledger, await _missing(session, LEDGER_CONSUMER, ledger)),
             )
             logs = Logs(due.games.incarnation, due.ledger.incarnation)
-            if not await closes.append(session, close, logs, list(due.ledger.unpaid_facts)):
-                return True
+            await closes.append(session, close, logs, list(due.ledger.unpaid_facts))
             build = await live_build(session)
             classes, moves = await close_classes(session, build, due.week, self._terms)
             await move_later_scores(session, build, due.week, moves)
