@@ -56,7 +56,7 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
         }
         relay = Relay(pool, nats, LEAGUE)
         remote_ledger = await stack.enter_async_context(RemoteLedger.at(settings.peers["ledger"], token))
-        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, TERMS), zone, clock.now_us)
+        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, TERMS), zone)
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)

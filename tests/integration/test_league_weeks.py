@@ -70,7 +70,7 @@ async def test_a_refund_takes_the_prize_off_and_who_has_none_left_does_not_count
     await hear_ledger(pool, [refunded(4, other), refunded(5, bobs)])
     assert await standings(pool, MONDAY) == {"jack": [(ALICE, 300)]}
     # The last prize that counts is the one before now.
-    assert (await pool.fetchrow("select reached_us from score"))["reached_us"] == one.at_us + 0
+    assert await pool.fetchval("select reached_us from score") == one.at_us
     # In whatever order, and again.
     await hear_ledger(pool, [refunded(5, bobs), bobs, other, one, refunded(4, other)])
     assert await standings(pool, MONDAY) == {"jack": [(ALICE, 300)]}

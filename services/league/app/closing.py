@@ -5,7 +5,7 @@ makes a close happen once is the row that it is.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date, tzinfo
 from typing import Final, NamedTuple, Protocol
@@ -61,11 +61,19 @@ class DueWeek(NamedTuple):
     ledger: Settled
 
 
+class Now(NamedTuple):
+    """How things stand, by the database: no replica's clock closes a week."""
+
+    at_us: int
+    # None before the first close.
+    last_closed: date | None
+
+
 class Weeks(Protocol):
     """Closed weeks."""
 
-    async def last_closed(self) -> date | None:
-        """The last closed week."""
+    async def now(self) -> Now:
+        """How things stand."""
         ...
 
     async def close(self, due: DueWeek) -> bool:
@@ -76,12 +84,11 @@ class Weeks(Protocol):
 class Closing:
     """Closes weeks that are over, one after another, if nobody else has."""
 
-    def __init__(self, games: GamesLog, ledger: Ledger, weeks: Weeks, zone: tzinfo, now_us: Callable[[], int]) -> None:
+    def __init__(self, games: GamesLog, ledger: Ledger, weeks: Weeks, zone: tzinfo) -> None:
         self._games = games
         self._ledger = ledger
         self._weeks = weeks
         self._zone = zone
-        self._now_us = now_us
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
@@ -111,19 +118,17 @@ class Closing:
         return due is not None and await self._weeks.close(due)
 
     async def _due(self) -> DueWeek | None:
-        week = await self._next_week()
+        now = await self._weeks.now()
+        week = await self._first_week() if now.last_closed is None else week_after(now.last_closed)
         if week is None:
             return None
         ends_us = day_begins_us(week_after(week), self._zone)
-        if self._now_us() < ends_us:
+        if now.at_us < ends_us:
             return None
         games = await self._games.before(ends_us)
         return DueWeek(week, games, await self._ledger.settled(games))
 
-    async def _next_week(self) -> date | None:
-        last = await self._weeks.last_closed()
-        if last is not None:
-            return week_after(last)
+    async def _first_week(self) -> date | None:
+        """The week of the first fact of all."""
         first = (await self._games.read(0, 1)).facts
-        # The first week is that of the first fact of all.
         return week_of(day_of(first[0].at_us, self._zone)) if first else None

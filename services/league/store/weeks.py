@@ -11,7 +11,7 @@ from levata.league.v1 import facts_pb2
 from chassis.database import Pool, Session
 from chassis.facts import publish
 from chassis.log import NewFact
-from services.league.app.closing import DueWeek
+from services.league.app.closing import DueWeek, Now
 from services.league.domain.terms import Terms
 from services.league.domain.weeks import Close, HeardUpTo
 from services.league.projections import scores
@@ -30,6 +30,8 @@ PUBLISH_FACTS: Final = 10_000
 _LOCK: Final = """
     select consumer, incarnation, last from consumer_checkpoint
     where consumer = any($1) order by consumer for update"""
+_NOW: Final = """
+    select (extract(epoch from levata_now()) * 1000000)::bigint, (select max(week) from week_close)"""
 _MISSING: Final = "select fact_no from parked_fact where consumer = $1 and fact_no <= $2"
 
 
@@ -40,10 +42,11 @@ class PostgresWeeks:
         self._pool = pool
         self._terms = terms
 
-    async def last_closed(self) -> date | None:
-        """The last closed week."""
-        async with self._pool.acquire() as session:
-            return await closes.last_closed(session)
+    async def now(self) -> Now:
+        """How things stand."""
+        row = await self._pool.fetchrow(_NOW)
+        assert row is not None
+        return Now(*row)
 
     async def close(self, due: DueWeek) -> bool:
         """Close a week, unless something of it has not been counted yet; whether it is closed now, by whomever."""

@@ -1,0 +1,229 @@
+"""The close of a week from end to end: games that finish, the ledger that pays for them, the league that closes the
+week by both logs under a moved clock, and the rewards; and a rebuild of all of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import grpc
+import psycopg
+import pytest
+from levata.facts.v1 import facts_pb2 as log_pb2
+from levata.league.v1 import league_pb2, operations_pb2, standings_pb2
+from levata.table.v1 import facts_pb2
+
+from chassis import bus
+from chassis.auth import KeyFiles, Signer, Verifier
+from chassis.database import Pool, open_pool
+from chassis.errors import reason_of
+from chassis.facts import ACCOUNTS, GAMES, FactLog, FactsService, FactStream, Relay, publish
+from chassis.log import NewFact
+from chassis.rpc import Access, Server, channel, stub
+from chassis.settings import Address
+from services.league.__main__ import build as build_league
+from services.league.settings import LeagueSettings
+from services.ledger.__main__ import build as build_ledger
+from services.ledger.settings import LedgerSettings
+from tests.conftest import Database
+from tests.facts import until
+from tests.ledger import CATALOGUE_FILE, COIN, finished, of_six, owns, seat
+from tools.embedded.nats import EmbeddedNats
+from tools.embedded.process import free_port
+from tools.tokens import Tokens
+
+ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
+
+
+@dataclass
+class World:
+    """A league and a ledger, and the logs of games and accounts that they hear."""
+
+    database: Database
+    games: Pool
+    relay: Relay
+    ledger: Pool
+    league: Pool
+    signer: Signer
+    address: str
+
+    async def play(self, *seats: facts_pb2.FinishedSeat) -> UUID:
+        """A game of quick play finishes now."""
+        game_id = uuid4()
+        await self.tell(finished(game_id, of_six(*seats)))
+        return game_id
+
+    async def tell(self, fact: facts_pb2.GameFact) -> int:
+        """Append a fact to the games' log."""
+        subject = f"levata.games.{fact.WhichOneof('kind')}.{fact.game_id}"
+        async with self.games.acquire() as session, session.transaction():
+            number = await publish(session, [NewFact(subject, fact.SerializeToString())])
+        self.relay.wake()
+        return number
+
+    def move_clock_to(self, moment: datetime) -> None:
+        """All services' clocks."""
+        with psycopg.connect(self.database.admin_dsn, autocommit=True) as admin:
+            for schema in ("tables", "ledger", "league", "accounts"):
+                admin.execute(f"update {schema}.clock_offset set amount = %s - clock_timestamp()", [moment])
+
+    async def closed(self) -> list[date]:
+        """Closed weeks."""
+        return [row["week"] for row in await self.league.fetch("select week from week_close order by week")]
+
+    async def points(self, account: UUID) -> int:
+        """Prizes won in the week that runs, as the league tells."""
+        (rank,) = (await self.ranks(account)).ranks
+        (row,) = await self.league.fetch(
+            "select coalesce(sum(points), 0) as points from score where account_id = $1", account
+        )
+        assert (rank.place > 0) <= (row["points"] > 0)
+        return int(row["points"])
+
+    async def ranks(self, *accounts: UUID) -> standings_pb2.RanksResponse:
+        """What other services are told."""
+        async with channel(self.address, self.signer.service_token("matchmaker", 3600)) as opened:
+            service = stub(opened, standings_pb2.DESCRIPTOR.services_by_name["Standings"])
+            answer: standings_pb2.RanksResponse = await service.Ranks(
+                standings_pb2.RanksRequest(account_ids=map(str, accounts))
+            )
+            return answer
+
+    def as_player(self, account: UUID) -> Any:
+        """The public API."""
+        token = self.signer.player_token(str(account), False, 3600)
+        return stub(channel(self.address, token), league_pb2.DESCRIPTOR.services_by_name["League"])
+
+    async def rebuild(self, *, dry_run: bool = False) -> operations_pb2.RebuildDone:
+        """Make the league's projection anew."""
+        async with channel(self.address, self.signer.operator_token("tools", 3600)) as opened:
+            operations = stub(opened, operations_pb2.DESCRIPTOR.services_by_name["Operations"])
+            steps = [step async for step in operations.Rebuild(operations_pb2.RebuildRequest(dry_run=dry_run))]
+        assert not [step for step in steps if step.WhichOneof("kind") == "difference"], steps
+        return steps[-1].done
+
+
+async def _serve_facts(
+    stack: AsyncExitStack, database: Database, nats: EmbeddedNats, keys: KeyFiles, service: str, stream: FactStream
+) -> tuple[Pool, Relay, str]:
+    """A log, served and relayed as its owner does."""
+    pool = await stack.enter_async_context(await open_pool(database.dsn(service), "test"))
+    owner = Server(Verifier.from_file(keys.jwks))
+    access = Access.by("league", "ledger")
+    owner.add(log_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), access)
+    port = await owner.start("127.0.0.1", 0)
+    stack.push_async_callback(owner.stop, 0)
+    client = await bus.connect(nats.url(service), "test")
+    stack.push_async_callback(client.close)
+    relay = Relay(pool, client, stream)
+    await relay.start()
+    stack.push_async_callback(relay.stop)
+    return pool, relay, f"127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles, leagues: int = 1) -> AsyncIterator[World]:
+    """Both services and what they hear."""
+    tokens = Tokens(keys.jwks.parent / "tokens")
+    tokens.issue(keys.signing_key, ["league", "ledger"])
+    async with AsyncExitStack() as stack:
+        games, relay, games_at = await _serve_facts(stack, database, nats, keys, "table", GAMES)
+        _, _, accounts_at = await _serve_facts(stack, database, nats, keys, "accounts", ACCOUNTS)
+        league_port, ledger_port = free_port(), free_port()
+        peers = {
+            "table": [games_at],
+            "accounts": [accounts_at],
+            "ledger": [f"127.0.0.1:{ledger_port}"],
+            "league": [f"127.0.0.1:{league_port}"],
+        }
+
+        def told(service: str, port: int) -> dict[str, Any]:
+            return {
+                "service_name": service,
+                "listen": Address("127.0.0.1", port),
+                "postgres_dsn": database.dsn(service),
+                "nats_url": nats.url(service),
+                "jwks_file": keys.jwks,
+                "service_token_file": tokens.file(service),
+                "peers": peers,
+            }
+
+        ledger_settings = LedgerSettings(**told("ledger", ledger_port), catalogue_file=CATALOGUE_FILE)
+        await stack.enter_async_context(build_ledger(ledger_settings))
+        for number in range(leagues):
+            settings = LeagueSettings(**told("league", league_port if number == 0 else 0))
+            await stack.enter_async_context(build_league(settings))
+        ledger = await stack.enter_async_context(await open_pool(database.dsn("ledger"), "test", connections_max=2))
+        league = await stack.enter_async_context(await open_pool(database.dsn("league"), "test", connections_max=2))
+        signer = Signer.from_file(keys.signing_key)
+        yield World(database, games, relay, ledger, league, signer, f"127.0.0.1:{league_port}")
+
+
+def monday_after(moment: datetime) -> datetime:
+    """When the next week begins."""
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + timedelta(days=7 - moment.weekday())
+
+
+async def test_weeks_are_closed_by_both_logs_rewarded_once_and_rebuilt_to_the_same(
+    database: Database, nats: EmbeddedNats, keys: KeyFiles
+) -> None:
+    async with running(database, nats, keys, leagues=3) as world:
+        # The last second of a week.
+        boundary = monday_after(datetime.now(UTC)) + timedelta(days=7)
+        week = (boundary - timedelta(days=7)).date()
+        world.move_clock_to(boundary - timedelta(seconds=60))
+        await world.play(seat(ALICE, 1), seat(BOB, 2))
+        await world.play(seat(ALICE, 3))
+        await until(lambda: _is(world.points(ALICE), 500 + 275))
+        assert await world.closed() == []
+
+        world.move_clock_to(boundary + timedelta(seconds=1))
+        await world.play(seat(CAROL, 1))
+        await until(lambda: _is(world.closed(), [week]))
+        await until(lambda: _is(_coins(world, ALICE), 775 + 100_000))
+        assert await _coins(world, BOB) == 350 + 80_000
+        assert await _coins(world, CAROL) == 500
+        (alice, carol) = (await world.ranks(ALICE, CAROL)).ranks
+        assert (getattr(alice, "class"), alice.place, getattr(carol, "class"), carol.place) == ("queen", 0, "jack", 1)
+        assert alice.xp > 0 and alice.level == 1 and alice.standing < carol.standing
+        done = await world.rebuild()
+        assert done.switched and done.ledger_fact >= 4
+
+        # Away over two week ends: each is closed, once, in its turn.
+        world.move_clock_to(boundary + timedelta(days=15))
+        await world.play(seat(BOB, 1))
+        await until(lambda: _is(world.closed(), [week + timedelta(days=7) * nth for nth in range(3)]))
+        await until(lambda: _is(_coins(world, CAROL), 500 + 100_000))
+        await until(lambda: _is(world.points(BOB), 350 + 500))
+        told = await world.league.fetch("select subject from facts where subject like '%week_closed%' order by fact_no")
+        assert len(told) == len({row["subject"] for row in told}) == 3
+        assert (await world.rebuild()).switched
+
+        # What players see.
+        weeks = (await world.as_player(ALICE).ListWeeks(league_pb2.ListWeeksRequest())).weeks
+        assert [(each.week, getattr(each, "class"), each.place, each.points, each.closed) for each in weeks] == [
+            (week.isoformat(), "jack", 1, 775, True)
+        ]
+        board = league_pb2.Board(league=league_pb2.LeagueBoard(week=week.isoformat()))
+        setattr(board.league, "class", "jack")
+        standing = await world.as_player(BOB).GetStanding(league_pb2.GetStandingRequest(board=board, neighbours=1))
+        assert (standing.own.place, [line.account_id for line in standing.around]) == (2, [str(ALICE), str(BOB)])
+        explained = await world.as_player(ALICE).Explain(league_pb2.ExplainRequest(score=board))
+        assert (explained.total, sum(cause.amount for cause in explained.causes)) == (775, 775)
+        xp = await world.as_player(ALICE).Explain(league_pb2.ExplainRequest(xp=league_pb2.XpNumber()))
+        assert (xp.total, sum(cause.amount for cause in xp.causes)) == (alice.xp, alice.xp)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            board.league.week = "2026-11-10"
+            await world.as_player(BOB).GetStanding(league_pb2.GetStandingRequest(board=board))
+        assert reason_of(refused.value) == "INVALID_REQUEST"
+
+
+async def _is(asked: Any, wanted: object) -> bool:
+    return bool(await asked == wanted)
+
+
+async def _coins(world: World, account: UUID) -> int:
+    return (await owns(world.ledger, account)).get(COIN, 0)
