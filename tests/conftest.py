@@ -29,6 +29,9 @@ from tools.up.service import KINDS, ServiceProcess, Surroundings
 
 TEMPLATE = "levata_template"
 
+# Where a service is told to be that a test does not start.
+NOBODY = Address("127.0.0.1", 9)
+
 # Tests play faster than people, and hundreds of games at once as one account. Those of the limits set their own.
 ROOMY_LIMITS = json.dumps({"caller_burst": 100_000, "caller_calls_per_second": 10_000, "caller_streams": 10_000})
 

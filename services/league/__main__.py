@@ -60,7 +60,7 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        answers = League(PostgresStandings(pool), TERMS, zone, clock.now_us)
+        answers = League(PostgresStandings(pool), TERMS, zone)
         league.serve(server, PostgresRecords(pool), answers)
         standings.serve(server, answers)
         operations.serve(server, Rebuilding(games_log, ledger_log, effects, pool, TERMS))

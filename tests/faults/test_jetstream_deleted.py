@@ -22,7 +22,7 @@ from chassis.facts import GAMES
 from chassis.log import LogReader
 from chassis.rpc import Stub, stub
 from services.table.domain import Finished
-from tests.conftest import Database
+from tests.conftest import NOBODY, Database
 from tests.facts import until
 from tests.table_client import SEAT_ACCOUNTS, GameLog, Player, Service, bot, log_reader, person, prepare_game
 from tools.embedded.nats import EmbeddedNats
@@ -59,7 +59,7 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
     jetstream: JetStreamContext,
 ) -> None:
     table_process = start_service("table")
-    league_process = start_service("league", peers={"table": [table_process.address]})
+    league_process = start_service("league", peers={"table": [table_process.address], "ledger": [NOBODY]})
     signer = Signer.from_file(keys.signing_key)
     async with AsyncExitStack() as stack:
         table = Service(str(table_process.address), signer)

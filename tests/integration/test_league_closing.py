@@ -102,7 +102,8 @@ class World:
             operations = stub(opened, operations_pb2.DESCRIPTOR.services_by_name["Operations"])
             steps = [step async for step in operations.Rebuild(operations_pb2.RebuildRequest(dry_run=dry_run))]
         assert not [step for step in steps if step.WhichOneof("kind") == "difference"], steps
-        return steps[-1].done
+        done: operations_pb2.RebuildDone = steps[-1].done
+        return done
 
 
 async def _serve_facts(
@@ -215,8 +216,8 @@ async def test_weeks_are_closed_by_both_logs_rewarded_once_and_rebuilt_to_the_sa
         assert (explained.total, sum(cause.amount for cause in explained.causes)) == (775, 775)
         xp = await world.as_player(ALICE).Explain(league_pb2.ExplainRequest(xp=league_pb2.XpNumber()))
         assert (xp.total, sum(cause.amount for cause in xp.causes)) == (alice.xp, alice.xp)
+        board.league.week = "2026-11-10"
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            board.league.week = "2026-11-10"
             await world.as_player(BOB).GetStanding(league_pb2.GetStandingRequest(board=board))
         assert reason_of(refused.value) == "INVALID_REQUEST"
 

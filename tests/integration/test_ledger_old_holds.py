@@ -19,7 +19,7 @@ from chassis.database import Pool, open_pool
 from chassis.errors import reason_of
 from chassis.rpc import channel, stub
 from services.ledger.domain.journal import Balance
-from tests.conftest import Database
+from tests.conftest import NOBODY, Database
 from tests.facts import until
 from tests.ledger import give, has, sums
 from tools.up.service import ServiceProcess
@@ -87,7 +87,7 @@ async def backend(
     keys: KeyFiles,
 ) -> AsyncIterator[Backend]:
     table, accounts = module_start_service("table"), module_start_service("accounts")
-    league = module_start_service("league", peers={"table": [table.address]})
+    league = module_start_service("league", peers={"table": [table.address], "ledger": [NOBODY]})
     ledger = module_start_service(
         "ledger",
         peers={"table": [table.address], "accounts": [accounts.address], "league": [league.address]},

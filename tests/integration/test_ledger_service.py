@@ -16,9 +16,8 @@ from chassis.database import open_pool
 from chassis.facts import FactLog, publish
 from chassis.log import NewFact
 from chassis.rpc import channel, stub
-from chassis.settings import Address
 from services.ledger.domain.journal import COFFEES
-from tests.conftest import Database
+from tests.conftest import NOBODY, Database
 from tests.facts import until
 from tests.ledger import COIN, GOLD, finished, of_six, owns, quick_play_created, seat
 from tools.embedded.part import PartFailed
@@ -39,8 +38,7 @@ async def test_what_others_tell_reaches_the_balances(
     database: Database, keys: KeyFiles, start_service: Callable[..., ServiceProcess]
 ) -> None:
     table, accounts = start_service("table"), start_service("accounts")
-    # The league hears nothing of this ledger, which does not stand yet.
-    league = start_service("league", peers={"table": [table.address], "ledger": [Address("127.0.0.1", 9)]})
+    league = start_service("league", peers={"table": [table.address], "ledger": [NOBODY]})
     peers = {"table": [table.address], "accounts": [accounts.address], "league": [league.address]}
     ledger = start_service("ledger", peers=peers)
     signer = Signer.from_file(keys.signing_key)

@@ -1,6 +1,6 @@
 """Where accounts stand: ranks, leaderboards, and the facts behind each number."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, tzinfo
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
@@ -106,6 +106,10 @@ Number: TypeAlias = Xp | StreakOf | Board
 class Standings(Protocol):
     """What the live build has. Refused while the database is away."""
 
+    async def now_us(self) -> int:
+        """The database's time, by which weeks are closed."""
+        ...
+
     async def reached(self, accounts: Sequence[UUID], week: date) -> list[Reached]:
         """Of each account, in the order asked."""
         ...
@@ -134,19 +138,18 @@ class Standings(Protocol):
 class League:
     """Answers where accounts stand now."""
 
-    def __init__(self, standings: Standings, terms: Terms, zone: tzinfo, now_us: Callable[[], int]) -> None:
+    def __init__(self, standings: Standings, terms: Terms, zone: tzinfo) -> None:
         self._standings = standings
         self._terms = terms
         self._zone = zone
-        self._now_us = now_us
 
-    def week(self) -> date:
+    async def week(self) -> date:
         """The week that runs."""
-        return week_of(day_of(self._now_us(), self._zone))
+        return week_of(day_of(await self._standings.now_us(), self._zone))
 
     async def ranks(self, accounts: Sequence[UUID]) -> list[Rank]:
         """Of each account, in the order asked."""
-        week = self.week()
+        week = await self.week()
         return [self._rank(week, reached) for reached in await self._standings.reached(accounts, week)]
 
     async def board(
@@ -157,11 +160,11 @@ class League:
             case Contest.LEAGUE:
                 # Of an earlier week too: there is one of each class, and one's own is that of now.
                 own = await self._standings.class_of(account) if league_class is None else league_class
-                return league_board(begins or self.week(), own)
+                return league_board(begins or await self.week(), own)
             case Contest.FRIENDLY:
-                return friendly_board(begins or self.week())
+                return friendly_board(begins or await self.week())
             case Contest.DAILY:
-                return daily_board(begins or day_of(self._now_us(), UTC), game_type)
+                return daily_board(begins or day_of(await self._standings.now_us(), UTC), game_type)
 
     async def around(self, board: Board, account: UUID, neighbours: int) -> Around:
         """An account's line and its neighbours'."""

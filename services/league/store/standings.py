@@ -126,6 +126,12 @@ class PostgresStandings:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
+    async def now_us(self) -> int:
+        """The database's time."""
+        with refusing_while_away():
+            now: int = await self._pool.fetchval("select (extract(epoch from levata_now()) * 1000000)::bigint")
+        return now
+
     async def reached(self, accounts: Sequence[UUID], week: date) -> list[Reached]:
         """Of each account, in the order asked."""
         labels = [each.label for each in LeagueClass]
