@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("edge", "print Envoy's configuration for services of one's own", "SERVICE=HOST:PORT..."),
         Command("rebuild", "make a projection anew beside the live one, compare, switch", "league|ledger"),
         Command("audit", "compute anew what games moved in the ledger, and compare", "ledger"),
+        Command("money", "give an account something, or put its balances right", "COMMAND"),
     ),
     "Work on it": (
         Command("check", "format, lint, types, import contracts, protos, locks; --fix formats", "[--fix]"),

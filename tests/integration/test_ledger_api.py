@@ -49,6 +49,9 @@ from tests.ledger import (
     tell,
     week_closed,
 )
+from tools import money
+from tools.cli import find
+from tools.data import DataFolder, Endpoints
 from tools.embedded.process import free_port
 from tools.up.service import ServiceProcess
 
@@ -782,3 +785,42 @@ async def test_only_operators_grant_and_correct(signer: Signer, ledger: Address)
             for method in ("Grant", "Correct"):
                 with refused("ROLE_REQUIRED"):
                     await getattr(stub(stranger, OPERATIONS), method)(getattr(operations_pb2, f"{method}Request")())
+
+
+@pytest.fixture
+def folder(ledger: Address, signer: Signer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A data folder as `up` leaves it while it runs."""
+    monkeypatch.setattr(DataFolder, "endpoints", lambda _: Endpoints("127.0.0.1:1", {"ledger": [str(ledger)]}))
+    monkeypatch.setattr(DataFolder, "operator_token", lambda _: signer.operator_token("olga", 60))
+    return tmp_path
+
+
+async def levata_money(*arguments: str) -> None:
+    """The command, in a thread of its own: it has a loop of its own too."""
+    command = find("money")
+    assert command is not None
+    await asyncio.to_thread(money.app, list(arguments), prog_name="levata money", standalone_mode=False)
+
+
+async def test_operators_have_a_command(
+    pool: Pool, player: Callable[..., Player], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alice, request_id = player(), str(uuid4())
+    await give(pool, alice.account, 1)
+    who, why = str(alice.account), ("--reason", "A present.", "--data", str(folder))
+    await levata_money("grant", who, "coin=500", "gold=5", *why, "--request-id", request_id)
+    await levata_money("grant", who, "coin=500", "gold=5", *why, "--request-id", request_id)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second and first.startswith("Done: entry ")
+    await levata_money("correct", who, "coin=-1", "gold=2", *why)
+    assert await alice.balances() == {"coin": (500, 0), "gold": (7, 0)}
+    for arguments, told in (
+        (("grant", who, "coin"), "not CURRENCY=AMOUNT"),
+        (("grant", who, "coin=-5"), "That cannot be"),
+        (("grant", who, "euro=5"), "must be in list"),
+        (("correct", who, "coin=-501"), "too little that is free"),
+        (("grant", str(uuid4()), "coin=5"), "no such account"),
+    ):
+        with pytest.raises(SystemExit, match=told):
+            await levata_money(*arguments, *why)
+    assert await alice.balances() == {"coin": (500, 0), "gold": (7, 0)}
