@@ -154,6 +154,7 @@ def _starting_services(
         name: str = "",
         peers: Mapping[str, Sequence[Address]] | None = None,
         settings: Mapping[str, str] | None = None,
+        address: Address | None = None,
     ) -> ServiceProcess:
         own = dict(told_besides(KINDS[service], DataFolder(folder)))
         surroundings = Surroundings(
@@ -166,7 +167,8 @@ def _starting_services(
             own={"LEVATA_LIMITS": ROOMY_LIMITS} | own | dict(settings or {}),
         )
         name = name or service
-        address = Address("127.0.0.1", free_port())
+        # Chosen beforehand by who tells others where it will be.
+        address = address or Address("127.0.0.1", free_port())
         process = ServiceProcess(service, address, surroundings, name=name, log_path=folder / f"{name}.log")
         started.append(process)
         process.start()

@@ -34,6 +34,7 @@ SCHEMAS = {
         Schema("table", "tables", "levata_table"),
         Schema("ledger", "ledger", "levata_ledger"),
         Schema("league", "league", "levata_league"),
+        Schema("matchmaker", "matchmaker", "levata_matchmaker"),
     )
 }
 

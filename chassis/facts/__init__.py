@@ -11,13 +11,14 @@ from chassis.facts.relay import Relay
 from chassis.facts.reporting import Report
 from chassis.facts.service import FactsOwner, FactsService, RemoteFacts
 from chassis.facts.store import Fact, FactLog, Head, Page, publish
-from chassis.facts.stream import ACCOUNTS, GAMES, LEAGUE, LEDGER, FactStream
+from chassis.facts.stream import ACCOUNTS, GAMES, LEAGUE, LEDGER, MATCHES, FactStream
 
 __all__ = [
     "ACCOUNTS",
     "GAMES",
     "LEAGUE",
     "LEDGER",
+    "MATCHES",
     "Consumer",
     "Fact",
     "FactLog",

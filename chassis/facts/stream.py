@@ -75,6 +75,7 @@ GAMES: Final = FactStream("GAMES", "levata.games.>")
 ACCOUNTS: Final = FactStream("ACCOUNTS", "levata.accounts.>")
 LEDGER: Final = FactStream("LEDGER", "levata.ledger.>")
 LEAGUE: Final = FactStream("LEAGUE", "levata.league.>")
+MATCHES: Final = FactStream("MATCHES", "levata.matches.>")
 
 
 def headers_of(incarnation: UUID, fact: Fact) -> dict[str, str]:

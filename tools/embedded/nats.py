@@ -16,7 +16,7 @@ from tools.embedded.process import free_port
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nats.conf"
 OPERATOR = "operator"
-USERS = ("table", "accounts", "ledger", "league", OPERATOR)
+USERS = ("table", "accounts", "ledger", "league", "matchmaker", OPERATOR)
 
 
 class EmbeddedNats(Part):

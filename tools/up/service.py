@@ -29,7 +29,7 @@ class Kind:
     name: str
     # The one service that signs people in, and so signs tokens and sends mail, is told how.
     signs_in: bool = False
-    # What things cost and bring is told to the ledger alone.
+    # What things cost and bring is told to those who take it, and to those who let people in.
     has_catalogue: bool = False
 
 
@@ -40,6 +40,7 @@ KINDS = {
         Kind("table"),
         Kind("ledger", has_catalogue=True),
         Kind("league"),
+        Kind("matchmaker", has_catalogue=True),
     )
 }
 

@@ -49,7 +49,8 @@ class Topic(NamedTuple):
 ACCOUNT: Final = Topic("accounts", "account", me_pb2.PART_ACCOUNT)
 GAMES: Final = Topic("table", "game", me_pb2.PART_GAMES)
 BALANCES: Final = Topic("ledger", "balances", me_pb2.PART_BALANCES)
-_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES)}
+SEARCH: Final = Topic("matchmaker", "search", me_pb2.PART_SEARCH)
+_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES, SEARCH)}
 
 
 class Feed:
@@ -170,6 +171,9 @@ class Feed:
         if BALANCES.source in self._known:
             for update in self._states("balances"):
                 yield "balances", me_pb2.WatchResponse(balances=update.balances).SerializeToString()
+        if SEARCH.source in self._known:
+            search = next((update.search for update in self._states("search")), me_pb2.Search())
+            yield "search", me_pb2.WatchResponse(search=search).SerializeToString()
         unavailable = sorted(self._topics[source].part for source in self._unavailable)
         yield "status", me_pb2.WatchResponse(status=me_pb2.Status(unavailable=unavailable)).SerializeToString()
 

@@ -17,7 +17,7 @@ _SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
 
 def serve(server: Server, store: Store, log: GameLog) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, SnapshotsApi(store, log), Access.by("accounts"))
+    server.add(_SERVICE, SnapshotsApi(store, log), Access.by("accounts", "matchmaker"))
 
 
 class SnapshotsApi:

@@ -1,0 +1,125 @@
+"""`python -m services.matchmaker`: the matchmaker, put together for its process and for tests alike."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import structlog
+from levata.facts.v1 import facts_pb2
+
+from chassis import bus, health, revocation
+from chassis.auth import Verifier
+from chassis.clock import Clock
+from chassis.database import open_pool
+from chassis.errors import in_a_line
+from chassis.facts import MATCHES, FactLog, FactsService, Relay, RemoteFacts, Report
+from chassis.process import run
+from chassis.rpc import Access, Server
+from chassis.settings import Address
+from chassis.tasks import end
+from chassis.telemetry import ProcessCollector, serve_metrics
+from services.matchmaker.app.alone import Alone
+from services.matchmaker.app.dealing import Dealing
+from services.matchmaker.app.forming import Former
+from services.matchmaker.app.quick_play import QuickPlay
+from services.matchmaker.catalogue import read_rooms
+from services.matchmaker.consumers import games
+from services.matchmaker.domain.quick_play import POOLS
+from services.matchmaker.rpc import api, me
+from services.matchmaker.rpc.me import NatsPlayers
+from services.matchmaker.rpc.others import Others
+from services.matchmaker.rpc.replicas import NatsReplicas
+from services.matchmaker.settings import MatchmakerSettings
+from services.matchmaker.store.attempts import PostgresAttempts
+from services.matchmaker.store.quick_play import PostgresQuickPlay
+
+log = structlog.get_logger(__name__)
+
+STOP_SECONDS: Final = 3
+# What consumer and relay are called in health and figures.
+CONSUMER: Final = "levata.facts.games"
+RELAY: Final = "levata.facts.relay"
+# Who hears of tables; `tools` looks how far their facts are.
+FACTS_ACCESS: Final = Access.by("tools")
+FORGET_EVERY_SECONDS: Final = 3600.0
+
+
+@asynccontextmanager
+async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
+    """Start the service; it is stopped at the end of the context."""
+    rooms = read_rooms(settings.catalogue_file)
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
+        clock = await stack.enter_async_context(Clock.following(pool))
+        nats = await bus.connect(settings.nats_url, settings.service_name)
+        stack.push_async_callback(bus.close, nats)
+        outbox = bus.Outbox(nats)
+        await outbox.start()
+        stack.push_async_callback(outbox.stop)
+        others = await stack.enter_async_context(Others.at(settings))
+        game_facts = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token))
+        consumer = games.consumer(game_facts, pool, nats)
+        relay = Relay(pool, nats, MATCHES)
+
+        store, attempts = PostgresQuickPlay(pool), PostgresAttempts(pool)
+        players, replicas = NatsPlayers(outbox), NatsReplicas(nats, outbox)
+        dealing = Dealing(store, others.games, others.ledger, players, clock.now_us)
+        formers = {
+            each: Former(each, store, others.games, dealing, players, clock.now_us, clock.new_id) for each in POOLS
+        }
+        quick_play = QuickPlay(
+            rooms,
+            store,
+            others.games,
+            others.ledger,
+            others.league,
+            others.accounts,
+            replicas,
+            zone=settings.time_zone,
+            now_us=clock.now_us,
+            new_id=clock.new_id,
+        )
+        stack.push_async_callback(quick_play.stop)
+        verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
+        server = Server(verifier, settings.limits)
+        api.serve(server, quick_play, Alone(others.games, attempts, clock.now_us))
+        me.serve(server, store, clock.now_us)
+        server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
+        reports = [Report(CONSUMER, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
+        revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
+        if settings.metrics_listen is not None:
+            process = ProcessCollector(server, asyncio.get_running_loop(), pool)
+            serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
+        port = await server.start(*settings.listen)
+        stack.push_async_callback(server.stop, STOP_SECONDS)
+        await consumer.start()
+        stack.push_async_callback(consumer.stop)
+        await relay.start()
+        stack.push_async_callback(relay.stop)
+        for report in reports:
+            stack.push_async_callback(end, asyncio.create_task(report.keep_health(server), name="health"))
+        stack.push_async_callback(store.release_turns)
+        stack.push_async_callback(dealing.stop)
+        await replicas.start(formers)
+        for former in formers.values():
+            former.start()
+            stack.push_async_callback(former.stop)
+        stack.push_async_callback(end, asyncio.create_task(_forget(store, attempts), name="forget"))
+        await stack.enter_async_context(health.kept(server, health.reaches(pool)))
+        yield Address(settings.listen.host, port)
+
+
+async def _forget(store: PostgresQuickPlay, attempts: PostgresAttempts) -> None:
+    """Delete what is of no use any more, now and then; several replicas do no harm."""
+    while True:
+        try:
+            await store.forget_ended()
+            await attempts.forget()
+        except Exception as error:
+            log.warning("what is old could not be deleted", error=in_a_line(error))
+        await asyncio.sleep(FORGET_EVERY_SECONDS)
+
+
+if __name__ == "__main__":
+    run("matchmaker", MatchmakerSettings, build)

@@ -1,0 +1,1 @@
+"""The matchmaker's use cases."""

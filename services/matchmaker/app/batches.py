@@ -1,0 +1,63 @@
+"""Questions that are put together: what is asked while an answer is under way goes into the next question."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from chassis.tasks import Background
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+QUESTIONS_MAX: Final = 500
+
+
+class Batches(Generic[Q, A]):
+    """Answers many questions with one call, in their order. A call that fails fails for all of its questions."""
+
+    def __init__(self, name: str, answer: Callable[[Sequence[Q]], Awaitable[Sequence[A]]]) -> None:
+        self._name = name
+        self._answer = answer
+        self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
+        self._work = Background()
+        self._is_working = False
+
+    async def ask(self, question: Q) -> A:
+        """The answer to one question."""
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, future))
+        if not self._is_working:
+            self._is_working = True
+            self._work.spawn(self._name, self._answer_all())
+        return await future
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        await self._work.stop()
+
+    async def _answer_all(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:QUESTIONS_MAX], self._waiting[QUESTIONS_MAX:]
+                await self._answer_batch(batch)
+        finally:
+            self._is_working = False
+            for _, future in self._waiting:
+                future.cancel()
+
+    async def _answer_batch(self, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
+        try:
+            answers = await self._answer([question for question, _ in batch])
+        except Exception as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        except asyncio.CancelledError:
+            for _, future in batch:
+                future.cancel()
+            raise
+        for (_, future), answer in zip(batch, answers, strict=True):
+            # Who asked may have left.
+            if not future.done():
+                future.set_result(answer)

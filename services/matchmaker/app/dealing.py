@@ -1,0 +1,186 @@
+"""From a table whose seats are fixed to its game: entries held for all, the game created, everybody told.
+
+All that is asked for follows from the rows that `begin_deal` has fixed, so that each may be taken again: by the same
+replica when an answer was lost, by another one when this one died. What became of the game's id decides.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
+
+import structlog
+
+from chassis.errors import in_a_line
+from chassis.tasks import Background
+from services.matchmaker.app.ports import (
+    Dealt,
+    Ended,
+    Entry,
+    Forming,
+    Games,
+    Ledger,
+    NotCreated,
+    Players,
+    Seat,
+    Standing,
+)
+from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+# For so long it is tried to create a game; then its id is closed, and its people look for another table.
+TRY_SECONDS: Final = 6.0
+PAUSE_SECONDS: Final = 0.2
+PAUSE_SECONDS_MAX: Final = 2.0
+
+# Of a table, and of those who have been told all that there is to tell them.
+Done = Callable[[UUID, Collection[UUID]], None]
+
+
+class _Result(NamedTuple):
+    """What the ledger said of those at a table."""
+
+    entries: Sequence[Entry]
+
+    @property
+    def playing(self) -> list[UUID]:
+        """Who was accepted."""
+        return [entry.account for entry in self.entries if not entry.refusal]
+
+    @property
+    def refused(self) -> dict[UUID, str]:
+        """Who was not, and why."""
+        return {entry.account: entry.refusal for entry in self.entries if entry.refusal}
+
+
+class Dealing:
+    """The deals that are under way in this replica."""
+
+    def __init__(
+        self, store: Forming, games: Games, ledger: Ledger, players: Players, now_us: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._games = games
+        self._ledger = ledger
+        self._players = players
+        self._now_us = now_us
+        self._under_way: set[UUID] = set()
+        self._background = Background()
+
+    def deal(self, table: QuickTable, done: Done) -> None:
+        """Begin the deal of a table, if it is not under way here."""
+        if table.table_id not in self._under_way:
+            self._under_way.add(table.table_id)
+            self._background.spawn("deal a table", self._deal(table, done))
+
+    async def stop(self) -> None:
+        """Deal no more; who comes next goes on."""
+        await self._background.stop()
+
+    async def _deal(self, table: QuickTable, done: Done) -> None:
+        try:
+            dealt = await _stubbornly("read a table", lambda: self._store.dealt(table.table_id))
+            accounts = [each.ticket.account for each in dealt]
+            if accounts:
+                await self._make_game(table, dealt)
+            done(table.table_id, accounts)
+        finally:
+            self._under_way.discard(table.table_id)
+
+    async def _make_game(self, table: QuickTable, dealt: Sequence[Dealt]) -> None:
+        game_id = table.game_id
+        assert game_id is not None, "a table is dealt only when its game has been prepared"
+        result = await self._try(table, game_id, dealt)
+        if result is None:
+            # Whether it was created is not known: from here on it is settled for good.
+            if await _stubbornly("cancel a game", lambda: self._games.cancel(game_id)):
+                result = await _stubbornly("hold entries", lambda: self._hold(game_id, dealt))
+            else:
+                await self._search_again(table, dealt, {})
+                return
+        if not result.playing:
+            await _stubbornly("cancel a game", lambda: self._games.cancel(game_id))
+            await self._search_again(table, dealt, result.refused)
+            return
+        started = result
+        await _stubbornly(
+            "keep that a game runs",
+            lambda: self._store.started(table.table_id, game_id, started.playing, started.refused),
+        )
+        self._tell(table, dealt, started)
+
+    async def _try(self, table: QuickTable, game_id: UUID, dealt: Sequence[Dealt]) -> _Result | None:
+        """Hold the entries and create the game; None if that did not succeed for so long."""
+        loop = asyncio.get_running_loop()
+        end, pause = loop.time() + TRY_SECONDS, PAUSE_SECONDS
+        while True:
+            try:
+                result = await self._hold(game_id, dealt)
+                if result.playing:
+                    await self._games.create(game_id, _seats(dealt, result, table.pool.capacity))
+                return result
+            except NotCreated:
+                return None
+            except Exception as error:
+                log.warning("cannot begin a game", game_id=str(game_id), error=in_a_line(error))
+                if loop.time() + pause > end:
+                    return None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+    async def _hold(self, game_id: UUID, dealt: Sequence[Dealt]) -> _Result:
+        return _Result(await self._ledger.hold(game_id, [each.ticket for each in dealt]))
+
+    async def _search_again(self, table: QuickTable, dealt: Sequence[Dealt], refused: dict[UUID, str]) -> None:
+        await _stubbornly("send people back", lambda: self._store.not_started(table.table_id, refused))
+        self._tell_refused(dealt, refused)
+
+    def _tell(self, table: QuickTable, dealt: Sequence[Dealt], result: _Result) -> None:
+        playing = set(result.playing)
+        for ticket in (each.ticket for each in dealt if each.ticket.account in playing):
+            plays = replace(ticket, state=State.PLAYING, table_id=None, game_id=table.game_id)
+            self._players.tell(ticket.account, Standing(plays), None, self._now_us())
+        self._tell_refused(dealt, result.refused)
+
+    def _tell_refused(self, dealt: Sequence[Dealt], refused: dict[UUID, str]) -> None:
+        for ticket in (each.ticket for each in dealt if each.ticket.account in refused):
+            ended = Ended(ticket.ticket_id, ticket.room, ticket.pool, refused[ticket.account])
+            self._players.tell(ticket.account, Standing(ended=ended), None, self._now_us())
+
+
+async def _stubbornly(what: str, call: Callable[[], Awaitable[T]]) -> T:
+    """The answer to what can be asked again and must be known, however long it takes."""
+    pause = PAUSE_SECONDS
+    while True:
+        try:
+            return await call()
+        except Exception as error:
+            log.warning("a deal is held up", step=what, error=in_a_line(error))
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+
+
+def _seats(dealt: Sequence[Dealt], result: _Result, capacity: int) -> list[Seat]:
+    """In the order of joining, with bots for those who were refused and for the rest."""
+    entries = {entry.account: entry for entry in result.entries}
+    seats = [_seat(each.ticket, each.nonce, entries[each.ticket.account]) for each in dealt]
+    return seats + [Seat()] * (capacity - len(seats))
+
+
+def _seat(ticket: QuickTicket, nonce: bytes, entry: Entry) -> Seat:
+    if entry.refusal:
+        return Seat()
+    return Seat(
+        account=ticket.account,
+        guest=ticket.guest,
+        nonce=nonce,
+        room=ticket.room,
+        coins=entry.coins,
+        gold=entry.gold,
+        prize=entry.prize,
+        coffee=ticket.coffee,
+    )

@@ -1,0 +1,282 @@
+"""What the use cases need of the outside; `store` and `rpc` implement it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from services.matchmaker.domain.pairing import Decision
+from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket
+
+# The store
+
+
+class Fenced(Exception):
+    """Another replica forms this pool's tables now: nothing was changed."""
+
+
+class Ended(NamedTuple):
+    """Why somebody's last ticket ended."""
+
+    ticket_id: UUID
+    room: int
+    pool: Pool
+    reason: str
+
+
+class Standing(NamedTuple):
+    """What there is to say of an account in quick play."""
+
+    ticket: QuickTicket | None = None
+    table: QuickTable | None = None
+    # All who have a seat at the table, in the order of joining.
+    seated: Sequence[QuickTicket] = ()
+    # Only where there is no ticket.
+    ended: Ended | None = None
+
+
+class Contents(NamedTuple):
+    """All that is alive in a pool."""
+
+    tickets: Sequence[QuickTicket]
+    tables: Sequence[QuickTable]
+
+
+class Dealt(NamedTuple):
+    """Somebody at a table that is being dealt."""
+
+    ticket: QuickTicket
+    # What they add to the shuffle.
+    nonce: bytes
+
+
+class Turn(NamedTuple):
+    """A replica's right to form a pool's tables; a later one has a higher epoch."""
+
+    pool: Pool
+    epoch: int
+
+
+class Tickets(Protocol):
+    """Tickets, for who calls. Refused while the database is away."""
+
+    async def standing(self, account: UUID) -> Standing:
+        """What there is to say of an account."""
+        ...
+
+    async def add(self, tickets: Sequence[QuickTicket]) -> Sequence[QuickTicket]:
+        """Add tickets; for each account the one that it has now, which may be an older one."""
+        ...
+
+    async def cancel(self, account: UUID, ticket_id: UUID) -> QuickTicket | None:
+        """Remove a ticket whose table is not being dealt; the ticket as it is if there still is one."""
+        ...
+
+    async def answer(self, account: UUID, game_id: UUID, nonce: bytes) -> Pool | None:
+        """Keep what somebody adds to the shuffle of a table that is not dealt yet; None if there is none."""
+        ...
+
+    async def seen(self, accounts: Sequence[UUID]) -> Sequence[None]:
+        """These players are there."""
+        ...
+
+    async def left(self, account: UUID, game_id: UUID) -> bool:
+        """The player holds no seat of this game any more; whether this is news."""
+        ...
+
+
+class Forming(Protocol):
+    """Pools, for who forms their tables. Raises Fenced for a turn that is over."""
+
+    async def take_turn(self, pool: Pool) -> Turn | None:
+        """Take or keep the turn, unless another replica has it."""
+        ...
+
+    async def contents(self, pool: Pool) -> Contents:
+        """All that is alive in a pool."""
+        ...
+
+    async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:
+        """The tickets of these accounts that do not play yet; accounts without one are left out."""
+        ...
+
+    async def seat(self, turn: Turn, decisions: Sequence[Decision]) -> Sequence[QuickTicket]:
+        """Carry out what a round decided; the tickets whose table is another one now.
+
+        Those that were cancelled meanwhile, and that another turn has seated, are not among them.
+        """
+        ...
+
+    async def dealt(self, table_id: UUID) -> Sequence[Dealt]:
+        """Who is at a table that is being dealt, in the order of joining."""
+        ...
+
+    async def keep_prepared(self, table_id: UUID, game_id: UUID, commitment: bytes) -> None:
+        """What the table service has prepared for a table."""
+        ...
+
+    async def begin_deal(self, turn: Turn, tables: Mapping[UUID, int]) -> Sequence[QuickTicket]:
+        """From now on nobody comes or goes at those of these tables that still have as many seats taken."""
+        ...
+
+    async def started(
+        self, table_id: UUID, game_id: UUID, playing: Sequence[UUID], refused: Mapping[UUID, str]
+    ) -> None:
+        """The game of a table runs: with these accounts, and without those who were refused."""
+        ...
+
+    async def not_started(self, table_id: UUID, refused: Mapping[UUID, str]) -> None:
+        """No game will come of a table. Its people look for another one, with the waiting that they have behind them,
+        but for those who were refused."""
+        ...
+
+    async def close_empty(self, turn: Turn, tables: Sequence[UUID]) -> None:
+        """Close tables at which nobody is left."""
+        ...
+
+    async def end_gone(self, turn: Turn, accounts: Sequence[UUID], silent_us: int) -> Sequence[UUID]:
+        """End the tickets of those who were still not heard; answers whose."""
+        ...
+
+
+class Attempts(Protocol):
+    """Attempts at the day's games that count. Refused while the database is away."""
+
+    async def counted(self, account: UUID, day: date, game_type: str) -> UUID | None:
+        """The game of the attempt that counts, if it has begun."""
+        ...
+
+    async def keep(self, account: UUID, day: date, game_type: str, game_id: UUID) -> None:
+        """It has begun."""
+        ...
+
+
+# Other services
+
+# Modes of games, as the table service has them.
+QUICK_PLAY, FRIENDLY, SOLO, DAILY = "QUICK_PLAY", "FRIENDLY", "SOLO", "DAILY"
+
+
+class PreparedGame(NamedTuple):
+    """A game whose id and seed are fixed."""
+
+    game_id: UUID
+    commitment: bytes
+    # Of a daily: its UTC day.
+    day: str = ""
+
+
+class Seat(NamedTuple):
+    """Who will sit in a seat, and what the game was entered with; without an account a bot."""
+
+    account: UUID | None = None
+    guest: bool = False
+    bot_level: str = ""
+    nonce: bytes = b""
+    room: int = 0
+    coins: int = 0
+    gold: int = 0
+    prize: int = 0
+    coffee: str = ""
+
+
+class Clock(NamedTuple):
+    """Seconds for a decision; 0 for the mode's default."""
+
+    bid_seconds: int = 0
+    card_seconds: int = 0
+
+
+DEFAULT_CLOCK: Final = Clock()
+
+
+class NotCreated(Exception):
+    """The id will never be a game."""
+
+
+class Games(Protocol):
+    """The table service. Every call is safe to repeat, and may fail."""
+
+    async def prepare(self, request_id: UUID, game_type: str, variant: str, seats: int, mode: str) -> PreparedGame:
+        """Fix a game's id and seed."""
+        ...
+
+    async def create(
+        self, game_id: UUID, seats: Sequence[Seat], clock: Clock = DEFAULT_CLOCK, spectator_delay_seconds: int = 0
+    ) -> None:
+        """Start a prepared game; NotCreated if its id was closed."""
+        ...
+
+    async def cancel(self, game_id: UUID) -> bool:
+        """Close an id for good, unless its game was created; whether it was."""
+        ...
+
+    async def seated_in(self, account: UUID) -> frozenset[UUID]:
+        """The running games in which an account holds a seat."""
+        ...
+
+
+class Entry(NamedTuple):
+    """What somebody pays and plays for, or why the entry is refused."""
+
+    account: UUID
+    refusal: str
+    coins: int
+    gold: int
+    prize: int
+
+
+class Ledger(Protocol):
+    """The ledger. Every call is safe to repeat, and may fail."""
+
+    async def purses(self, accounts: Sequence[UUID]) -> Sequence[Mapping[str, int]]:
+        """What is free, by currency."""
+        ...
+
+    async def hold(self, game_id: UUID, entrants: Sequence[QuickTicket]) -> Sequence[Entry]:
+        """Hold all entries of a game."""
+        ...
+
+
+class Rank(NamedTuple):
+    """How far a player has come."""
+
+    xp: int
+    level: int
+    # A share of all players, from 0, the best.
+    standing: float
+
+
+class League(Protocol):
+    """The league. May fail."""
+
+    async def ranks(self, accounts: Sequence[UUID]) -> Sequence[Rank]:
+        """How far these have come."""
+        ...
+
+
+class Accounts(Protocol):
+    """The accounts service. May fail."""
+
+    async def companions(self, accounts: Sequence[UUID]) -> Sequence[tuple[UUID, ...]]:
+        """For each of these, the accounts that were used on one device with it."""
+        ...
+
+
+# Those who wait, and the other replicas
+
+
+class Players(Protocol):
+    """The way to players' own streams. Does not wait."""
+
+    def tell(self, account: UUID, standing: Standing, ahead: int | None, number: int) -> None:
+        """Tell what there is to say of an account; later numbers replace earlier ones."""
+        ...
+
+
+class Replicas(Protocol):
+    """The way to the replica that forms a pool's tables. Does not wait, and may lose what it is told."""
+
+    def changed(self, pool: Pool, account: UUID) -> None:
+        """The account's ticket is not what it was."""
+        ...

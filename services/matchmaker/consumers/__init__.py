@@ -1,0 +1,1 @@
+"""Facts of other services coming in, each with its effect on the matchmaker."""

@@ -1,0 +1,1 @@
+"""The matchmaker's API, and how it asks other services."""

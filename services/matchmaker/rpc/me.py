@@ -1,0 +1,97 @@
+"""What the matchmaker tells accounts of their tickets: `levata.me.v1.Snapshots`, and updates for their streams."""
+
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from levata.matchmaker.v1 import matchmaker_pb2
+from levata.me.v1 import me_pb2, updates_pb2
+
+from chassis.bus import Outbox
+from chassis.rpc import Access, Call, Server
+from services.matchmaker.app.ports import Standing, Tickets
+from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
+
+_SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
+_STATES: Final = {
+    State.WAITING: matchmaker_pb2.TICKET_STATE_WAITING,
+    State.SEATED: matchmaker_pb2.TICKET_STATE_SEATED,
+    State.DEALING: matchmaker_pb2.TICKET_STATE_DEALING,
+    State.PLAYING: matchmaker_pb2.TICKET_STATE_PLAYING,
+}
+
+
+def serve(server: Server, tickets: Tickets, now_us: Callable[[], int]) -> None:
+    """Add the service to a server."""
+    server.add(_SERVICE, SnapshotsApi(tickets, now_us), Access.by("accounts"))
+
+
+class SnapshotsApi:
+    """levata.me.v1.Snapshots."""
+
+    def __init__(self, tickets: Tickets, now_us: Callable[[], int]) -> None:
+        self._tickets = tickets
+        self._now_us = now_us
+
+    async def snapshot(self, request: updates_pb2.SnapshotRequest, call: Call) -> updates_pb2.SnapshotResponse:
+        # Before the rows are read: what is told of later commits has higher numbers.
+        number = self._now_us()
+        standing = await self._tickets.standing(UUID(request.account_id))
+        return updates_pb2.SnapshotResponse(updates=[_update(standing, None, number)])
+
+
+class NatsPlayers:
+    """Implements `app.ports.Players`."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def tell(self, account: UUID, standing: Standing, ahead: int | None, number: int) -> None:
+        """Publish it for the streams of the account."""
+        self._outbox.send(f"levata.me.{account}", _update(standing, ahead, number).SerializeToString())
+
+
+def _update(standing: Standing, ahead: int | None, number: int) -> updates_pb2.Update:
+    return updates_pb2.Update(number=number, search=me_pb2.Search(ticket=ticket_message(standing, ahead)))
+
+
+def ticket_message(standing: Standing, ahead: int | None = None) -> matchmaker_pb2.Ticket | None:
+    """What a player is told of the own ticket; None for none."""
+    if standing.ticket is None:
+        ended = standing.ended
+        return ended and matchmaker_pb2.Ticket(
+            ticket_id=str(ended.ticket_id),
+            room=ended.room,
+            game_type=ended.pool.game_type,
+            variant=ended.pool.variant,
+            state=matchmaker_pb2.TICKET_STATE_ENDED,
+            ended=ended.reason,
+        )
+    ticket = standing.ticket
+    return matchmaker_pb2.Ticket(
+        ticket_id=str(ticket.ticket_id),
+        room=ticket.room,
+        game_type=ticket.pool.game_type,
+        variant=ticket.pool.variant,
+        coffee=ticket.coffee,
+        state=_STATES[ticket.state],
+        queued_at_ms=ticket.queued_at_us // 1000,
+        ahead=ahead,
+        table=None if standing.table is None else _table_message(standing.table, standing),
+        game_id="" if ticket.game_id is None else str(ticket.game_id),
+    )
+
+
+def _table_message(table: QuickTable, standing: Standing) -> matchmaker_pb2.QuickTable:
+    return matchmaker_pb2.QuickTable(
+        table_id=str(table.table_id),
+        game_id="" if table.game_id is None else str(table.game_id),
+        commitment=table.commitment,
+        deals_at_ms=table.deals_at_us // 1000,
+        seats=table.pool.capacity,
+        taken=map(_seat_message, standing.seated),
+    )
+
+
+def _seat_message(ticket: QuickTicket) -> matchmaker_pb2.QuickSeat:
+    return matchmaker_pb2.QuickSeat(account_id=str(ticket.account), room=ticket.room)

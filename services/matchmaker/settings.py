@@ -1,0 +1,15 @@
+"""What the matchmaker is told besides what every service is."""
+
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from chassis.settings import Settings
+
+
+class MatchmakerSettings(Settings):
+    """Settings of the matchmaker."""
+
+    # The rooms: deploy/catalogue.yaml, or the operator's own.
+    catalogue_file: Path
+    # VIP days are of it; the same for all services.
+    time_zone: ZoneInfo = ZoneInfo("UTC")

@@ -1,0 +1,1 @@
+"""The matchmaker in Postgres."""

@@ -1,0 +1,384 @@
+"""Tickets, tables and turns in Postgres. That a player has one ticket is the primary key's word."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from asyncpg import Record
+
+from chassis.database import Pool as DatabasePool
+from chassis.database import Session, refusing_while_away
+from chassis.facts import publish
+from services.matchmaker.app.ports import Contents, Dealt, Ended, Fenced, Standing, Turn
+from services.matchmaker.domain.pairing import Decision, Moved, Opened, Seated
+from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket, State
+from services.matchmaker.store import facts
+
+# Whoever was not seen for so long has lost the turn; the holder looks four times as often.
+TURN_SECONDS: Final = 2.0
+
+
+def _us(column: str) -> str:
+    return f"(extract(epoch from {column}) * 1000000)::bigint as {column}_us"
+
+
+_TICKET_COLUMNS: Final = f"""
+    ticket_id, account_id, guest, game_type, variant, room, coffee, rank, companions, {_us("queued_at")},
+    {_us("seen_at")}, state, table_id, coalesce(place, 0) as place, nonce is not null as answered, game_id"""
+_TABLE_COLUMNS: Final = f"""
+    table_id, game_type, variant, room, rank, {_us("opened_at")}, game_id, commitment,
+    dealing_at is not null as dealing"""
+
+_TICKET: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = $1"
+_TABLE: Final = f"select {_TABLE_COLUMNS} from quick_table where table_id = $1"
+_SEATED: Final = f"select {_TICKET_COLUMNS} from ticket where table_id = $1 order by place"
+_ENDED: Final = """
+    select ticket_id, room, game_type, variant, reason from ended_ticket
+    where account_id = $1 and ended_at > levata_now() - interval '10 minutes'"""
+_ADD: Final = f"""
+    with fresh as (
+        insert into ticket (account_id, ticket_id, guest, room, game_type, variant, coffee, rank, companions)
+        select t.account_id, t.ticket_id, t.guest, t.room, t.game_type, t.variant, t.coffee, t.rank,
+               t.companions::uuid[]
+        from unnest($1::uuid[], $2::uuid[], $3::bool[], $4::smallint[], $5::text[], $6::text[], $7::text[],
+                    $8::float8[], $9::text[])
+            as t (account_id, ticket_id, guest, room, game_type, variant, coffee, rank, companions)
+        order by t.account_id
+        on conflict (account_id) do nothing
+        returning *
+    ), forgotten as (
+        delete from ended_ticket e using fresh where e.account_id = fresh.account_id
+    )
+    select {_TICKET_COLUMNS} from fresh"""
+_OF_ACCOUNTS: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1)"
+_CANCEL: Final = "delete from ticket where account_id = $1 and ticket_id = $2 and state in (1, 2) returning true"
+_ANSWER: Final = """
+    update ticket t set nonce = $3, seen_at = levata_now()
+    from quick_table q
+    where t.account_id = $1 and t.state = 2 and q.table_id = t.table_id and q.game_id = $2 and q.dealing_at is null
+    returning t.game_type, t.variant"""
+_SEEN: Final = "update ticket set seen_at = levata_now() where account_id = any($1) and state < 4"
+_LEFT: Final = "delete from ticket where account_id = $1 and game_id = $2 returning true"
+
+_TAKE_TURN: Final = f"""
+    insert into forming as f (game_type, variant, holder, epoch) values ($1, $2, $3, 1)
+    on conflict (game_type, variant) do update
+    set holder = excluded.holder, seen_at = excluded.seen_at,
+        epoch = f.epoch + case when f.holder = excluded.holder
+                                and abs(extract(epoch from excluded.seen_at - f.seen_at)) <= {TURN_SECONDS}
+                               then 0 else 1 end
+    where f.holder = excluded.holder or abs(extract(epoch from excluded.seen_at - f.seen_at)) > {TURN_SECONDS}
+    returning epoch"""
+_RELEASE: Final = "update forming set seen_at = 'epoch' where holder = $1"
+# Who takes the turn over waits here until what is written under it has been.
+_FENCE: Final = "select from forming where game_type = $1 and variant = $2 and epoch = $3 and holder = $4 for share"
+_TICKETS: Final = f"select {_TICKET_COLUMNS} from ticket where game_type = $1 and variant = $2 and state < 4"
+_TABLES: Final = f"select {_TABLE_COLUMNS} from quick_table where game_type = $1 and variant = $2"
+_LIVE: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1) and state < 4"
+_OPEN: Final = """
+    insert into quick_table (table_id, game_type, variant, room, rank)
+    select t.table_id, $1, $2, t.room, t.rank from unnest($3::uuid[], $4::smallint[], $5::float8[])
+        as t (table_id, room, rank)"""
+_SEAT: Final = f"""
+    with wanted as (
+        select * from unnest($1::uuid[], $2::uuid[]) with ordinality as w (wanted_ticket, wanted_table, nth)
+    ), placed as (
+        select wanted_ticket, wanted_table, nextval('ticket_place') as new_place
+        from (select * from wanted order by nth) in_order
+    )
+    update ticket set state = 2, table_id = wanted_table, place = new_place, nonce = null
+    from placed where ticket_id = wanted_ticket and state = 1
+    returning {_TICKET_COLUMNS}"""
+_MOVE: Final = f"""
+    update ticket set table_id = $2, place = nextval('ticket_place'), nonce = null
+    where table_id = $1 and state = 2
+    returning {_TICKET_COLUMNS}"""
+_DROP_TABLES: Final = "delete from quick_table where table_id = any($1) returning table_id"
+_DROP_EMPTY: Final = """
+    delete from quick_table q where table_id = any($1)
+    and not exists (select from ticket t where t.table_id = q.table_id) returning table_id"""
+_PREPARED: Final = "update quick_table set game_id = $2, commitment = $3 where table_id = $1"
+# Those who cancel at this moment have cancelled before, or are at a table that is being dealt.
+_BEGIN_DEAL: Final = f"""
+    with wanted as (select * from unnest($1::uuid[], $2::int[]) as w (wanted_table, seats_min)),
+    locked as (
+        select t.account_id as locked_account, t.table_id as locked_table
+        from ticket t join wanted on t.table_id = wanted_table where t.state = 2
+        order by t.account_id for update of t
+    ), ready as (
+        select locked_table as ready_table from locked join wanted on locked_table = wanted_table
+        group by locked_table, seats_min having count(*) >= seats_min
+    ), begun as (
+        update quick_table set dealing_at = levata_now() from ready where table_id = ready_table
+    )
+    update ticket set state = 3
+    from locked join ready on locked_table = ready_table
+    where account_id = locked_account
+    returning {_TICKET_COLUMNS}"""
+_DEALT: Final = f"select {_TICKET_COLUMNS}, nonce from ticket where table_id = $1 and state = 3 order by place"
+_PLAY: Final = """
+    update ticket set state = 4, game_id = $2, table_id = null
+    where table_id = $1 and state = 3 and account_id = any($3) returning account_id"""
+_END_AT: Final = """
+    delete from ticket where table_id = $1 and state = 3 and account_id = any($2)
+    returning account_id, ticket_id, room, game_type, variant"""
+_SEARCH_AGAIN: Final = """
+    update ticket set state = 1, table_id = null, place = null, nonce = null, seen_at = levata_now()
+    where table_id = $1 and state = 3"""
+_END_GONE: Final = """
+    delete from ticket
+    where account_id = any($1) and state in (1, 2) and seen_at < levata_now() - $2::bigint * interval '1 microsecond'
+    returning account_id, ticket_id, room, game_type, variant"""
+_KEEP_ENDED: Final = """
+    insert into ended_ticket (account_id, ticket_id, room, game_type, variant, reason)
+    values ($1, $2, $3, $4, $5, $6)
+    on conflict (account_id) do update
+    set ticket_id = excluded.ticket_id, room = excluded.room, game_type = excluded.game_type,
+        variant = excluded.variant, reason = excluded.reason, ended_at = excluded.ended_at"""
+_GAME_OVER: Final = "delete from ticket where game_id = $1 returning account_id"
+_FORGET_ENDED: Final = "delete from ended_ticket where ended_at < levata_now() - interval '1 hour'"
+
+
+class PostgresQuickPlay:
+    """Implements `app.ports.Tickets` and `app.ports.Forming`."""
+
+    def __init__(self, pool: DatabasePool) -> None:
+        self._pool = pool
+        self._holder = uuid4()
+
+    # For who calls
+
+    async def standing(self, account: UUID) -> Standing:
+        """What there is to say of an account, of one moment."""
+        with refusing_while_away():
+            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
+                row = await session.fetchrow(_TICKET, account)
+                if row is None:
+                    ended = await session.fetchrow(_ENDED, account)
+                    return Standing(ended=None if ended is None else _ended(ended))
+                ticket = _ticket(row)
+                if ticket.table_id is None:
+                    return Standing(ticket)
+                table = await session.fetchrow(_TABLE, ticket.table_id)
+                seated = await session.fetch(_SEATED, ticket.table_id)
+                return Standing(ticket, None if table is None else _table(table), [_ticket(each) for each in seated])
+
+    async def add(self, tickets: Sequence[QuickTicket]) -> Sequence[QuickTicket]:
+        """Add tickets; for each account the one that it has now."""
+        with refusing_while_away():
+            rows = await self._pool.fetch(_ADD, *zip(*map(_values, _one_each(tickets)), strict=True))
+            known = {row["account_id"]: _ticket(row) for row in rows}
+            missing = [ticket.account for ticket in tickets if ticket.account not in known]
+            if missing:
+                known |= {row["account_id"]: _ticket(row) for row in await self._pool.fetch(_OF_ACCOUNTS, missing)}
+        # One that was there a moment ago and ended meanwhile: as if it had been asked for before that.
+        return [known.get(ticket.account, ticket) for ticket in tickets]
+
+    async def cancel(self, account: UUID, ticket_id: UUID) -> QuickTicket | None:
+        """Remove a ticket whose table is not being dealt."""
+        with refusing_while_away():
+            if await self._pool.fetchval(_CANCEL, account, ticket_id):
+                return None
+            row = await self._pool.fetchrow(_TICKET, account)
+        return None if row is None or row["ticket_id"] != ticket_id else _ticket(row)
+
+    async def answer(self, account: UUID, game_id: UUID, nonce: bytes) -> Pool | None:
+        """Keep what somebody adds to the shuffle."""
+        with refusing_while_away():
+            row = await self._pool.fetchrow(_ANSWER, account, game_id, nonce)
+        return None if row is None else Pool(row["game_type"], row["variant"])
+
+    async def seen(self, accounts: Sequence[UUID]) -> Sequence[None]:
+        """These players are there."""
+        with refusing_while_away():
+            await self._pool.execute(_SEEN, accounts)
+        return [None] * len(accounts)
+
+    async def left(self, account: UUID, game_id: UUID) -> bool:
+        """The player holds no seat of this game any more."""
+        with refusing_while_away():
+            return bool(await self._pool.fetchval(_LEFT, account, game_id))
+
+    # For who forms tables
+
+    async def take_turn(self, pool: Pool) -> Turn | None:
+        """Take or keep the turn, unless another replica has it."""
+        epoch = await self._pool.fetchval(_TAKE_TURN, pool.game_type, pool.variant, self._holder)
+        return None if epoch is None else Turn(pool, epoch)
+
+    async def release_turns(self) -> None:
+        """Let others have them at once."""
+        await self._pool.execute(_RELEASE, self._holder)
+
+    async def forget_ended(self) -> None:
+        """Delete what nobody asks for any more."""
+        await self._pool.execute(_FORGET_ENDED)
+
+    async def contents(self, pool: Pool) -> Contents:
+        """All that is alive in a pool, of one moment."""
+        async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
+            tickets = await session.fetch(_TICKETS, *pool)
+            tables = await session.fetch(_TABLES, *pool)
+        return Contents([_ticket(row) for row in tickets], [_table(row) for row in tables])
+
+    async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:
+        """The tickets of these accounts that do not play yet."""
+        return [_ticket(row) for row in await self._pool.fetch(_LIVE, accounts)]
+
+    async def seat(self, turn: Turn, decisions: Sequence[Decision]) -> Sequence[QuickTicket]:
+        """Carry out what a round decided."""
+        opened = [each for each in decisions if isinstance(each, Opened)]
+        wanted = [(each.ticket.ticket_id, each.table_id) for each in decisions if isinstance(each, Opened | Seated)]
+        moves = [each for each in decisions if isinstance(each, Moved)]
+        async with self._under(turn) as session:
+            if opened:
+                rows = [(each.table_id, each.ticket.room, each.ticket.rank) for each in opened]
+                await session.execute(_OPEN, *turn.pool, *zip(*rows, strict=True))
+            changed = await session.fetch(_SEAT, *zip(*wanted, strict=True)) if wanted else []
+            news = [facts.opened(each.table_id, turn.pool, each.ticket.room) for each in opened]
+            for move in moves:
+                changed += await session.fetch(_MOVE, move.table_id, move.to)
+            if moves:
+                await session.execute(_DROP_TABLES, [move.table_id for move in moves])
+            news += [facts.seated(row["table_id"], row["account_id"]) for row in changed]
+            news += [facts.closed(move.table_id, "MERGED") for move in moves]
+            if news:
+                await publish(session, news)
+        return [_ticket(row) for row in changed]
+
+    async def keep_prepared(self, table_id: UUID, game_id: UUID, commitment: bytes) -> None:
+        """What the table service has prepared for a table."""
+        await self._pool.execute(_PREPARED, table_id, game_id, commitment)
+
+    async def begin_deal(self, turn: Turn, tables: Mapping[UUID, int]) -> Sequence[QuickTicket]:
+        """From now on nobody comes or goes at those of these tables that still have as many seats taken."""
+        async with self._under(turn) as session:
+            rows = await session.fetch(_BEGIN_DEAL, list(tables), list(tables.values()))
+        return sorted(map(_ticket, rows), key=lambda ticket: ticket.place)
+
+    async def dealt(self, table_id: UUID) -> Sequence[Dealt]:
+        """Who is at a table that is being dealt, in the order of joining."""
+        return [Dealt(_ticket(row), row["nonce"] or b"") for row in await self._pool.fetch(_DEALT, table_id)]
+
+    async def started(
+        self, table_id: UUID, game_id: UUID, playing: Sequence[UUID], refused: Mapping[UUID, str]
+    ) -> None:
+        """The game of a table runs."""
+        async with self._pool.acquire() as session, session.transaction():
+            # Of several replicas that think it is theirs one gets on; the others find nothing to do.
+            if not await session.fetch(_DROP_TABLES, [table_id]):
+                return
+            await _end_refused(session, table_id, refused)
+            await session.fetch(_PLAY, table_id, game_id, playing)
+            await publish(session, [facts.started(table_id, game_id, playing)])
+
+    async def not_started(self, table_id: UUID, refused: Mapping[UUID, str]) -> None:
+        """No game will come of a table."""
+        async with self._pool.acquire() as session, session.transaction():
+            if await session.fetch(_DROP_TABLES, [table_id]):
+                await _end_refused(session, table_id, refused)
+                await session.execute(_SEARCH_AGAIN, table_id)
+                await publish(session, [facts.closed(table_id, "NOT_CREATED")])
+
+    async def close_empty(self, turn: Turn, tables: Sequence[UUID]) -> None:
+        """Close tables at which nobody is left."""
+        async with self._under(turn) as session:
+            rows = await session.fetch(_DROP_EMPTY, tables)
+            if rows:
+                await publish(session, [facts.closed(row["table_id"], "EMPTY") for row in rows])
+
+    async def end_gone(self, turn: Turn, accounts: Sequence[UUID], silent_us: int) -> Sequence[UUID]:
+        """End the tickets of those who were still not heard."""
+        async with self._under(turn) as session:
+            rows = await session.fetch(_END_GONE, accounts, silent_us)
+            for row in rows:
+                await _keep_ended(session, row, "GONE")
+        return [row["account_id"] for row in rows]
+
+    @asynccontextmanager
+    async def _under(self, turn: Turn) -> AsyncIterator[Session]:
+        """A transaction that nobody else's turn can overlap."""
+        async with self._pool.acquire() as session, session.transaction():
+            if not await session.fetch(_FENCE, *turn.pool, turn.epoch, self._holder):
+                raise Fenced
+            yield session
+
+
+async def game_over(session: Session, game_id: UUID) -> Sequence[UUID]:
+    """Nobody plays this game any more, in the caller's transaction; answers who did."""
+    return [row["account_id"] for row in await session.fetch(_GAME_OVER, game_id)]
+
+
+async def seat_given_up(session: Session, account: UUID, game_id: UUID) -> bool:
+    """The player has left the game, in the caller's transaction; whether that is news."""
+    return bool(await session.fetchval(_LEFT, account, game_id))
+
+
+async def _end_refused(session: Session, table_id: UUID, refused: Mapping[UUID, str]) -> None:
+    if refused:
+        for row in await session.fetch(_END_AT, table_id, list(refused)):
+            await _keep_ended(session, row, refused[row["account_id"]])
+
+
+async def _keep_ended(session: Session, row: Record, reason: str) -> None:
+    await session.execute(
+        _KEEP_ENDED, row["account_id"], row["ticket_id"], row["room"], row["game_type"], row["variant"], reason
+    )
+
+
+def _one_each(tickets: Sequence[QuickTicket]) -> Sequence[QuickTicket]:
+    """Without a second one of the same account, which a statement must not bring."""
+    return list({ticket.account: ticket for ticket in reversed(tickets)}.values())
+
+
+def _values(ticket: QuickTicket) -> tuple[Any, ...]:
+    return (
+        ticket.account,
+        ticket.ticket_id,
+        ticket.guest,
+        ticket.room,
+        ticket.pool.game_type,
+        ticket.pool.variant,
+        ticket.coffee,
+        ticket.rank,
+        # An array of arrays must be rectangular: each goes as the text of one.
+        f"{{{','.join(map(str, ticket.companions))}}}",
+    )
+
+
+def _ticket(row: Record) -> QuickTicket:
+    return QuickTicket(
+        row["ticket_id"],
+        row["account_id"],
+        row["guest"],
+        Pool(row["game_type"], row["variant"]),
+        row["room"],
+        row["coffee"],
+        row["rank"],
+        tuple(row["companions"]),
+        row["queued_at_us"],
+        row["seen_at_us"],
+        State(row["state"]),
+        row["table_id"],
+        row["place"],
+        row["answered"],
+        row["game_id"],
+    )
+
+
+def _table(row: Record) -> QuickTable:
+    return QuickTable(
+        row["table_id"],
+        Pool(row["game_type"], row["variant"]),
+        row["room"],
+        row["rank"],
+        row["opened_at_us"],
+        row["game_id"],
+        row["commitment"] or b"",
+        row["dealing"],
+    )
+
+
+def _ended(row: Record) -> Ended:
+    return Ended(row["ticket_id"], row["room"], Pool(row["game_type"], row["variant"]), row["reason"])
