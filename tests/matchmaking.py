@@ -1,0 +1,184 @@
+"""A whole backend for tests of the matchmaker, its services as processes of their own, and players at it."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+import asyncpg
+import grpc
+from google.protobuf.message import Message
+from levata.ledger.v1 import entries_pb2
+from levata.matchmaker.v1 import matchmaker_pb2
+from levata.me.v1 import updates_pb2
+from levata.table.v1 import games_pb2, table_pb2
+
+from chassis.auth import KeyFiles, Signer
+from chassis.database import open_pool
+from chassis.rpc import channel, stub
+from chassis.settings import Address
+from services.ledger.domain.journal import Currency
+from tests.conftest import Database
+from tests.ledger import give
+from tools.embedded.process import free_port
+from tools.up.service import ServiceProcess
+
+SERVICES: Final = ("accounts", "table", "ledger", "league", "matchmaker")
+PATIENCE_SECONDS: Final = 90.0
+POLL_SECONDS: Final = 0.05
+CALL_SECONDS: Final = 30
+
+WAITING = matchmaker_pb2.TICKET_STATE_WAITING
+SEATED = matchmaker_pb2.TICKET_STATE_SEATED
+DEALING = matchmaker_pb2.TICKET_STATE_DEALING
+PLAYING = matchmaker_pb2.TICKET_STATE_PLAYING
+ENDED = matchmaker_pb2.TICKET_STATE_ENDED
+
+_MATCHMAKER: Final = matchmaker_pb2.DESCRIPTOR.services_by_name["Matchmaker"]
+_SNAPSHOTS: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
+_GAMES: Final = games_pb2.DESCRIPTOR.services_by_name["Games"]
+_ENTRIES: Final = entries_pb2.DESCRIPTOR.services_by_name["Entries"]
+_TABLE: Final = table_pb2.DESCRIPTOR.services_by_name["Table"]
+
+
+@dataclass
+class Backend:
+    """The services that run, and the way to them."""
+
+    database: Database
+    signer: Signer
+    addresses: Mapping[str, Sequence[Address]]
+    processes: Mapping[str, Sequence[ServiceProcess]]
+    _channels: dict[tuple[str, str], grpc.aio.Channel] = field(default_factory=dict)
+
+    def stub(self, address: Address, token: str, service: Any) -> Any:
+        """A service's methods, called with a token."""
+        key = (str(address), token)
+        if key not in self._channels:
+            self._channels[key] = channel(str(address), token)
+        return stub(self._channels[key], service)
+
+    def player(self, *, guest: bool = False, replica: int = 0) -> "Player":
+        """Somebody new."""
+        account = uuid4()
+        return Player(self, account, self.signer.player_token(str(account), guest, 3600), replica)
+
+    @property
+    def games(self) -> Any:
+        """The table service's internal calls."""
+        return self.stub(self.addresses["table"][0], self.signer.service_token("tools", 3600), _GAMES)
+
+    async def rows(self, service: str, query: str, *arguments: object) -> list[asyncpg.Record]:
+        """Query with a service's own role."""
+        connection = await asyncpg.connect(self.database.dsn(service))
+        try:
+            return list(await connection.fetch(query, *arguments))
+        finally:
+            await connection.close()
+
+    async def give(self, player: "Player", amount: int, currency: Currency = Currency.COIN) -> None:
+        """Money, out of the blue."""
+        async with await open_pool(self.database.dsn("ledger"), "test", connections_max=1) as pool:
+            await give(pool, player.account, amount, currency)
+
+    async def close(self) -> None:
+        """Close all channels."""
+        for each in self._channels.values():
+            await each.close()
+
+
+@dataclass
+class Player:
+    """Somebody with a token, who calls one of the matchmaker's replicas."""
+
+    backend: Backend
+    account: UUID
+    token: str
+    replica: int = 0
+
+    def at(self, replica: int) -> "Player":
+        """The same player on another device, which calls another replica."""
+        return Player(self.backend, self.account, self.token, replica)
+
+    async def call(self, method: str, request: Message) -> Any:
+        """A call of the matchmaker's."""
+        address = self.backend.addresses["matchmaker"][self.replica]
+        matchmaker = self.backend.stub(address, self.token, _MATCHMAKER)
+        return await getattr(matchmaker, method)(request, timeout=CALL_SECONDS)
+
+    async def enqueue(self, room: int = 1, game: str = "romanian_whist", variant: str = "", coffee: str = "") -> Any:
+        """The ticket."""
+        request = matchmaker_pb2.EnqueueRequest(room=room, game_type=game, variant=variant, coffee=coffee)
+        return (await self.call("Enqueue", request)).ticket
+
+    async def cancel(self, ticket_id: str) -> None:
+        """Give the ticket up."""
+        await self.call("CancelTicket", matchmaker_pb2.CancelTicketRequest(ticket_id=ticket_id))
+
+    async def answer(self, game_id: str, nonce: bytes = b"") -> None:
+        """Answer a commitment."""
+        await self.call("AddNonce", matchmaker_pb2.AddNonceRequest(game_id=game_id, nonce=nonce))
+
+    async def here(self) -> None:
+        """A sign of life."""
+        await self.call("Here", matchmaker_pb2.HereRequest())
+
+    async def ticket(self) -> matchmaker_pb2.Ticket | None:
+        """What the player's own stream would begin with."""
+        address = self.backend.addresses["matchmaker"][self.replica]
+        snapshots = self.backend.stub(address, self.backend.signer.service_token("accounts", 3600), _SNAPSHOTS)
+        request = updates_pb2.SnapshotRequest(account_id=str(self.account))
+        (update,) = (await snapshots.Snapshot(request, timeout=CALL_SECONDS)).updates
+        return update.search.ticket if update.search.HasField("ticket") else None
+
+    async def becomes(self, state: matchmaker_pb2.TicketState.ValueType) -> matchmaker_pb2.Ticket:
+        """The ticket once it is in a state, with signs of life meanwhile."""
+        said_at = 0.0
+        loop = asyncio.get_running_loop()
+        ticket = None
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    ticket = await self.ticket()
+                    if ticket is not None and ticket.state == state:
+                        return ticket
+                    if loop.time() - said_at > 3:
+                        await self.here()
+                        said_at = loop.time()
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise AssertionError(f"the ticket is {ticket}") from None
+
+    async def has_table(self) -> matchmaker_pb2.QuickTable:
+        """The table, once its commitment is shown."""
+        while not (ticket := await self.becomes(SEATED)).table.game_id:
+            await asyncio.sleep(POLL_SECONDS)
+        return ticket.table
+
+    def table(self) -> Any:
+        """The table service, as this player."""
+        return self.backend.stub(self.backend.addresses["table"][0], self.token, _TABLE)
+
+
+def start_backend(
+    start: Callable[..., ServiceProcess],
+    database: Database,
+    keys: KeyFiles,
+    *,
+    replicas: int = 1,
+    services: Sequence[str] = SERVICES,
+) -> Backend:
+    """Start one replica of each service, and so many of the matchmaker."""
+    addresses = {
+        name: [Address("127.0.0.1", free_port()) for _ in range(replicas if name == "matchmaker" else 1)]
+        for name in services
+    }
+    processes = {
+        name: [
+            start(name, name=f"{name}-{number}", peers=addresses, address=address)
+            for number, address in enumerate(addresses[name])
+        ]
+        for name in services
+    }
+    return Backend(database, Signer.from_file(keys.signing_key), addresses, processes)
