@@ -1,7 +1,8 @@
 """A whole backend for tests of the matchmaker, its services as processes of their own, and players at it."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -18,6 +19,7 @@ from chassis.auth import KeyFiles, Signer
 from chassis.database import open_pool
 from chassis.rpc import channel, stub
 from chassis.settings import Address
+from chassis.tasks import end
 from services.ledger.domain.journal import Currency
 from tests.conftest import Database
 from tests.ledger import give
@@ -27,6 +29,7 @@ from tools.up.service import ServiceProcess
 SERVICES: Final = ("accounts", "table", "ledger", "league", "matchmaker")
 PATIENCE_SECONDS: Final = 90.0
 POLL_SECONDS: Final = 0.05
+HERE_SECONDS: Final = 2.0
 CALL_SECONDS: Final = 30
 
 WAITING = matchmaker_pb2.TICKET_STATE_WAITING
@@ -42,7 +45,7 @@ _ENTRIES: Final = entries_pb2.DESCRIPTOR.services_by_name["Entries"]
 _TABLE: Final = table_pb2.DESCRIPTOR.services_by_name["Table"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Backend:
     """The services that run, and the way to them."""
 
@@ -50,6 +53,8 @@ class Backend:
     signer: Signer
     addresses: Mapping[str, Sequence[Address]]
     processes: Mapping[str, Sequence[ServiceProcess]]
+    # Whose clients say that they are there.
+    present: set["Player"] = field(default_factory=set)
     _channels: dict[tuple[str, str], grpc.aio.Channel] = field(default_factory=dict)
 
     def stub(self, address: Address, token: str, service: Any) -> Any:
@@ -82,13 +87,29 @@ class Backend:
         async with await open_pool(self.database.dsn("ledger"), "test", connections_max=1) as pool:
             await give(pool, player.account, amount, currency)
 
-    async def close(self) -> None:
-        """Close all channels."""
-        for each in self._channels.values():
-            await each.close()
+    @asynccontextmanager
+    async def attended(self) -> AsyncIterator[None]:
+        """While this runs, everybody who has enqueued says every few seconds that they are there. Channels belong to
+        the loop, and are closed at the end."""
+        attending = asyncio.create_task(self._attend())
+        try:
+            yield
+        finally:
+            await end(attending)
+            self.present.clear()
+            for each in self._channels.values():
+                await each.close()
+            self._channels.clear()
+
+    async def _attend(self) -> None:
+        while True:
+            for player in list(self.present):
+                with suppress(grpc.aio.AioRpcError):
+                    await player.here()
+            await asyncio.sleep(HERE_SECONDS)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Player:
     """Somebody with a token, who calls one of the matchmaker's replicas."""
 
@@ -110,6 +131,7 @@ class Player:
     async def enqueue(self, room: int = 1, game: str = "romanian_whist", variant: str = "", coffee: str = "") -> Any:
         """The ticket."""
         request = matchmaker_pb2.EnqueueRequest(room=room, game_type=game, variant=variant, coffee=coffee)
+        self.backend.present.add(self)
         return (await self.call("Enqueue", request)).ticket
 
     async def cancel(self, ticket_id: str) -> None:
@@ -133,9 +155,7 @@ class Player:
         return update.search.ticket if update.search.HasField("ticket") else None
 
     async def becomes(self, state: matchmaker_pb2.TicketState.ValueType) -> matchmaker_pb2.Ticket:
-        """The ticket once it is in a state, with signs of life meanwhile."""
-        said_at = 0.0
-        loop = asyncio.get_running_loop()
+        """The ticket once it is in a state."""
         ticket = None
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -143,9 +163,6 @@ class Player:
                     ticket = await self.ticket()
                     if ticket is not None and ticket.state == state:
                         return ticket
-                    if loop.time() - said_at > 3:
-                        await self.here()
-                        said_at = loop.time()
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             raise AssertionError(f"the ticket is {ticket}") from None

@@ -44,6 +44,7 @@ CONSUMERS: Final = {
     "ledger": Hearing("ledger", "table"),
     "ledger-accounts": Hearing("ledger", "accounts"),
     "ledger-league": Hearing("ledger", "league"),
+    "matchmaker": Hearing("matchmaker", "table"),
 }
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", help="The data folder of `up`.")]

@@ -20,6 +20,7 @@ from tests.e2e.running import ACCOUNTS, WAIT_SECONDS, Up, account_of, new_guest,
 from tools.data import NotRunning
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import EmbeddedPostgres
+from tools.up.service import KINDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -67,7 +68,7 @@ async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callab
             await stub(internal, GAMES).Cancel(games_pb2.CancelRequest(), timeout=10)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert (up.data.path / "tokens" / "tools.token").stat().st_mode & 0o777 == 0o600
-    for part in ("Postgres", "NATS", "accounts", "table", "ledger", "league", "Envoy"):
+    for part in ("Postgres", "NATS", "accounts", "table", "ledger", "league", "matchmaker", "Envoy"):
         assert f"✓ {part}" in up.output
     assert f"Call {endpoints.public} with gRPC or gRPC-Web, over TLS" in up.output
     certificate = endpoints.trusted()
@@ -138,7 +139,7 @@ async def test_it_uses_servers_of_ones_own(start_up: Callable[..., Up], tmp_path
     with psycopg.connect(postgres.admin_dsn, autocommit=True) as connection:
         connection.execute(f"create role operator login createrole password '{postgres.passwords.of('operator')}'")
         connection.execute("create database cards owner operator")
-    urls = {f"LEVATA_NATS_URL_{user.upper()}": nats.url(user) for user in ("accounts", "table", "ledger", "league")}
+    urls = {f"LEVATA_NATS_URL_{user.upper()}": nats.url(user) for user in KINDS}
     env = {
         "LEVATA_POSTGRES_DSN": postgres.dsn("operator", "cards"),
         "LEVATA_NATS_URL": f"nats://127.0.0.1:{nats.port}",

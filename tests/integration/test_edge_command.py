@@ -16,6 +16,7 @@ SERVICES = [
     "table=192.0.2.7:7000",
     "ledger=ledger.cards:7000",
     "league=league.cards:7000",
+    "matchmaker=matchmaker.cards:7000",
 ]
 
 

@@ -26,10 +26,8 @@ def running(module_start_service: Callable[..., ServiceProcess], module_database
 
 @pytest.fixture
 async def backend(running: Backend) -> AsyncIterator[Backend]:
-    # Channels belong to the loop of one test.
-    yield running
-    await running.close()
-    running._channels.clear()
+    async with running.attended():
+        yield running
 
 
 async def all_playing(*players: Player) -> str:
@@ -193,6 +191,7 @@ async def test_who_cancels_is_never_seated_and_who_stays_never_sits_short(backen
 async def test_who_is_silent_for_ten_seconds_loses_the_ticket(backend: Backend) -> None:
     lonely = backend.player()
     await lonely.enqueue(1, "oh_hell")
+    backend.present.remove(lonely)
     await backend.rows(
         "matchmaker", "update ticket set seen_at = levata_now() - interval '11 s' where account_id = $1", lonely.account
     )

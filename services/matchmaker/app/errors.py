@@ -1,7 +1,7 @@
 """The matchmaker's refusals, each with its stable reason (docs/errors.md)."""
 
 from collections.abc import Awaitable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar, assert_never
 from uuid import UUID
 
 import grpc
@@ -14,15 +14,6 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_WHY_NOT: Final = {
-    WhyNot.GUEST: "Guests play in the first room only.",
-    WhyNot.LEVEL: "The room opens at a higher level.",
-    WhyNot.VIP_DAY: "The room is open on your VIP days only.",
-    WhyNot.COINS: "You have too few coins.",
-    WhyNot.GOLD: "You have too little gold.",
-    WhyNot.COFFEE: "You have no such coffee.",
-}
-
 
 def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -> Refused:
     """A refusal with its metadata as keywords."""
@@ -31,9 +22,28 @@ def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -
 
 def cannot_enter(reasons: Sequence[WhyNot]) -> Refused:
     """The room is not open to the caller: for the first of these reasons, and all are told."""
-    first = reasons[0]
-    all_reasons = ",".join(reason.value for reason in reasons)
-    return refused(first.value, grpc.StatusCode.FAILED_PRECONDITION, _WHY_NOT[first], reasons=all_reasons)
+    told = {"reasons": ",".join(reason.value for reason in reasons)}
+    match reasons[0]:
+        case WhyNot.GUEST:
+            return Refused(
+                "GUEST_NOT_ALLOWED", grpc.StatusCode.FAILED_PRECONDITION, "Guests play in the first room only.", told
+            )
+        case WhyNot.LEVEL:
+            return Refused(
+                "ROOM_LOCKED", grpc.StatusCode.FAILED_PRECONDITION, "The room opens at a higher level.", told
+            )
+        case WhyNot.VIP_DAY:
+            return Refused(
+                "NOT_A_VIP_DAY", grpc.StatusCode.FAILED_PRECONDITION, "The room is open on your VIP days only.", told
+            )
+        case WhyNot.COINS:
+            return Refused("INSUFFICIENT_COINS", grpc.StatusCode.FAILED_PRECONDITION, "You have too few coins.", told)
+        case WhyNot.GOLD:
+            return Refused("INSUFFICIENT_GOLD", grpc.StatusCode.FAILED_PRECONDITION, "You have too little gold.", told)
+        case WhyNot.COFFEE:
+            return Refused("INSUFFICIENT_COFFEE", grpc.StatusCode.FAILED_PRECONDITION, "You have no such coffee.", told)
+        case never:
+            assert_never(never)
 
 
 def unknown_game() -> Refused:
