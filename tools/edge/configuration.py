@@ -16,7 +16,7 @@ from tools.edge.routes import routes
 
 TEMPLATE = Path(__file__).parents[2] / "deploy" / "envoy.yaml"
 # Those that the template has clusters for; one without replicas is answered UNAVAILABLE.
-SERVICES = ("accounts", "table", "ledger", "league")
+SERVICES = ("accounts", "table", "ledger", "league", "matchmaker")
 
 
 @dataclass(frozen=True)
