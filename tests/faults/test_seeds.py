@@ -14,6 +14,8 @@ TABLES = 2
 # Short ones, with these services: a host stalled while Postgres is killed; answers lost on three ways, and a host that
 # is stalled and then dies; a host killed while the other one loses its connections.
 SEEDS = [803, 827, 1105]
+# With entries of three people, and the ledger killed early, and stalled and killed late.
+MONEY_SEED = 86
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -28,6 +30,17 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_round_keeps_every_promise(world: World, seed: int) -> None:
-    evidence = await play_round(world, draw(seed, list(world.processes), list(world.links)))
+    evidence = await play_round(world, draw(seed, list(world.processes), list(world.links), money=False))
     assert check(evidence) == []
     assert evidence.games
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
+async def test_round_with_money_keeps_every_promise(world: World) -> None:
+    evidence = await play_round(world, draw(MONEY_SEED, list(world.processes), list(world.links)))
+    assert check(evidence) == []
+    # Somebody entered, somebody got an entry back, and a game was paid for.
+    assert {move.kind for move in evidence.ledger.moves} >= {"pending", "post", "void"}
+    assert evidence.ledger.settled

@@ -25,14 +25,27 @@ from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.codec import encode
 from services.table.store.facts import facts_of
 from tools.faults.checker import check
-from tools.faults.evidence import Evidence, Fact, Game, League, Marks, PlaceCount, SeatResult
+from tools.faults.evidence import (
+    Entrant,
+    Evidence,
+    Fact,
+    Game,
+    League,
+    Ledger,
+    Marks,
+    Move,
+    PlaceCount,
+    SeatResult,
+)
 from tools.faults.history import (
     Acknowledged,
+    CancelAnswered,
     Client,
     Complained,
     Died,
     GameOpened,
     Heard,
+    Held,
     History,
     Outage,
     Record,
@@ -43,8 +56,8 @@ from tools.faults.history import (
     Told,
 )
 
-GAME = "00000000-0000-7000-8000-000000000001"
-ACCOUNT = str(UUID(int=1))
+GAME, OTHER_GAME = (f"00000000-0000-7000-8000-00000000000{number}" for number in (1, 2))
+ACCOUNT, POOR = str(UUID(int=1)), str(UUID(int=2))
 SEATS = 6
 # What the host is called in the log, and as a process.
 HOST, PROCESS = "first host", "table-1"
@@ -64,12 +77,20 @@ class Round:
             Client(BROWSER, ACCOUNT, GAME),
             Client(ONLOOKER, str(UUID(int=9)), GAME),
             SignedIn(1, "request", ACCOUNT),
+            Held(1, GAME),
             GameOpened(1, GAME, 1),
+            CancelAnswered(2, GAME, True),
+            Held(3, OTHER_GAME),
+            CancelAnswered(4, OTHER_GAME, False),
         ]
         self.facts: list[Fact] = []
         self.hosts = {HOST: PROCESS}
         self.league = League(0, frozenset(), frozenset(), ())
-        self._play(random.Random(1))
+        self.ledger = Ledger(0, (), (), frozenset(), (), (), (), {}, (), ())
+        self.begun = {GAME: True, OTHER_GAME: False}
+        # The person becomes second.
+        self._play(random.Random(2))
+        self.ledger = self._pay()
 
     def _play(self, chance: random.Random) -> None:
         step = _opened()
@@ -103,6 +124,24 @@ class Round:
         self.league = League(
             len(self.facts), frozenset({result}), frozenset({PlaceCount(ACCOUNT, result.place, 1)}), ()
         )
+
+    def _pay(self) -> Ledger:
+        """What the ledger has of the game, and of one that was cancelled; amounts are those of the platform page."""
+        finished = self.game().tables[-1].finished
+        assert finished is not None and finished.seats[0].eligible and finished.standings[0] == 2
+        entrants, moves = [], []
+        for game_id, end, kind in ((GAME, "entered", "post"), (OTHER_GAME, "released", "void")):
+            of_game = f"{game_id}:{ACCOUNT}"
+            entrants.append(Entrant(game_id, ACCOUNT, "", 200, 0, "coffee_2"))
+            # Somebody who had too little.
+            entrants.append(Entrant(game_id, POOR, "coin", 200, 0, ""))
+            for currency, amount in (("coin", 200), ("coffee_2", 1)):
+                moves.append(Move(f"entry:{of_game}", "pending", ACCOUNT, currency, -amount))
+                moves.append(Move(f"{end}:{of_game}", kind, ACCOUNT, currency, -amount))
+        moves.append(Move(f"prize:{GAME}:0", "posted", ACCOUNT, "coin", 700))
+        moves.append(Move(f"first_game:2026-11-12:{ACCOUNT}", "posted", ACCOUNT, "gold", 5))
+        sums = {"coin": 0, "gold": 0, "coffee_2": 0}
+        return Ledger(len(self.facts), (), tuple(entrants), frozenset({GAME}), tuple(moves), (), (), sums, (), ())
 
     def _sent_for(self, step: Step, before: domain.Table | None) -> Sent | None:
         moved = step.commit.events[0]
@@ -141,7 +180,8 @@ class Round:
         for record in self.records:
             history.add(record)
         marks = Marks({"tables": 0})
-        return Evidence(history, [self.game()], {"tables": self.facts}, marks, self.league, self.hosts, 2)
+        facts = {"tables": self.facts}
+        return Evidence(history, [self.game()], facts, marks, self.league, self.ledger, self.begun, self.hosts, 2)
 
     def findings(self) -> set[str]:
         """The checks that found something."""
@@ -199,8 +239,11 @@ def _opened() -> Step:
         game_id=UUID(GAME).bytes,
         game=game,
         setup=setup,
-        mode=Mode.FRIENDLY,
-        seats=[Occupant(ACCOUNT), *[Occupant(bot_level="steady")] * (SEATS - 1)],
+        mode=Mode.QUICK_PLAY,
+        seats=[
+            Occupant(ACCOUNT, room=2, coins=200, prize=500, coffee="coffee_2"),
+            *[Occupant(bot_level="steady")] * (SEATS - 1),
+        ],
         clock=Clock(CARD_SECONDS, CARD_SECONDS),
         secret=secret,
         host=HOST,
@@ -411,6 +454,7 @@ def doubled_fact(played: Round) -> None:
     last = played.facts[-1]
     played.facts.append(Fact(last.number + 1, last.subject, last.payload))
     played.league = dataclasses.replace(played.league, heard=last.number + 1)
+    played.ledger = dataclasses.replace(played.ledger, heard=last.number + 1)
 
 
 def deaf_league(played: Round) -> None:
@@ -441,6 +485,52 @@ def two_guests(played: Round) -> None:
     played.records.append(SignedIn(2, "request", str(UUID(int=4))))
 
 
+def money(**doctored: object) -> Callable[[Round], None]:
+    """The ledger has something else."""
+
+    def doctor(played: Round) -> None:
+        played.ledger = dataclasses.replace(played.ledger, **doctored)  # type: ignore[arg-type]
+
+    return doctor
+
+
+def instead(prefix: str, **doctored: object) -> Callable[[Round], None]:
+    """The ledger has moved something else under the keys that begin so; with nothing doctored it has moved nothing."""
+
+    def doctor(played: Round) -> None:
+        assert any(move.key.startswith(prefix) for move in played.ledger.moves)
+        moves = [
+            dataclasses.replace(move, **doctored) if move.key.startswith(prefix) else move  # type: ignore[arg-type]
+            for move in played.ledger.moves
+            if doctored or not move.key.startswith(prefix)
+        ]
+        played.ledger = dataclasses.replace(played.ledger, moves=tuple(moves))
+
+    return doctor
+
+
+def twice(prefix: str) -> Callable[[Round], None]:
+    """The ledger has done something twice."""
+
+    def doctor(played: Round) -> None:
+        again = tuple(move for move in played.ledger.moves if move.key.startswith(prefix))
+        assert again
+        played.ledger = dataclasses.replace(played.ledger, moves=played.ledger.moves + again)
+
+    return doctor
+
+
+def taken_though_cancelled(played: Round) -> None:
+    """The entry of a game that never began is taken."""
+    released = next(move for move in played.ledger.moves if move.key.startswith("released:"))
+    instead("released:", key=released.key.replace("released", "entered"), kind="post")(played)
+
+
+def cancelled_and_played(played: Round) -> None:
+    """Who cancelled was told that it is no game."""
+    played.records[played.index(CancelAnswered, 0)] = CancelAnswered(2, GAME, False)
+
+
 def dead_process(played: Round) -> None:
     """A service ended by itself."""
     played.records.append(Died(1, PROCESS, 1))
@@ -463,6 +553,8 @@ def complaint(played: Round) -> None:
                 "viewers_see_the_log",
                 "facts_are_the_log",
                 "league_counts_the_log",
+                "entries_and_prizes_are_right",
+                "first_games_are_paid_once_a_day",
             },
         ),
         (move_of_another, {"acknowledged_moves_are_kept", "moves_are_made_once"}),
@@ -476,6 +568,8 @@ def complaint(played: Round) -> None:
                 "viewers_see_the_log",
                 "facts_are_the_log",
                 "league_counts_the_log",
+                "entries_and_prizes_are_right",
+                "first_games_are_paid_once_a_day",
             },
         ),
         (
@@ -487,6 +581,8 @@ def complaint(played: Round) -> None:
                 "viewers_see_the_log",
                 "facts_are_the_log",
                 "league_counts_the_log",
+                "entries_and_prizes_are_right",
+                "first_games_are_paid_once_a_day",
             },
         ),
         (unequal_views, {"viewers_see_the_log", "views_are_equal"}),
@@ -517,6 +613,26 @@ def complaint(played: Round) -> None:
         (parked_fact, {"league_counts_the_log"}),
         (lost_creation, {"creations_are_kept"}),
         (two_guests, {"guests_stay_who_they_are"}),
+        (money(sums={"coin": 1, "gold": 0}), {"money_is_conserved"}),
+        (money(rebuilt=("a balance",)), {"money_is_conserved"}),
+        (money(audited=("an entry",)), {"games_move_what_their_facts_say"}),
+        (money(heard=7), {"games_move_what_their_facts_say"}),
+        (money(parked=(3,)), {"games_move_what_their_facts_say"}),
+        (money(open_holds=(OTHER_GAME,)), {"nothing_is_held_for_good"}),
+        (money(pending=("entry:…",)), {"nothing_is_held_for_good"}),
+        (money(settled=frozenset()), {"entries_and_prizes_are_right"}),
+        (money(settled=frozenset({GAME, OTHER_GAME})), {"entries_and_prizes_are_right"}),
+        (instead("prize:"), {"entries_and_prizes_are_right"}),
+        (instead("prize:", amount=699), {"entries_and_prizes_are_right"}),
+        (instead("prize:", account=POOR), {"entries_and_prizes_are_right"}),
+        (twice("prize:"), {"entries_and_prizes_are_right"}),
+        (twice("entered:"), {"entries_and_prizes_are_right"}),
+        (instead("entered:"), {"entries_and_prizes_are_right"}),
+        (taken_though_cancelled, {"entries_and_prizes_are_right"}),
+        (cancelled_and_played, {"cancellation_and_creation_agree"}),
+        (instead("first_game:"), {"first_games_are_paid_once_a_day"}),
+        (instead("first_game:", amount=10), {"first_games_are_paid_once_a_day"}),
+        (twice("first_game:"), {"first_games_are_paid_once_a_day"}),
         (dead_process, {"processes_hold_out"}),
         (complaint, {"processes_hold_out"}),
     ],

@@ -1,9 +1,9 @@
 """What a seed stands for: the same plan every time, within its bounds; and all deeds come up."""
 
-from tools.faults.schedule import FIRST_SECONDS, LAST_SECONDS, SUDDEN, Deed, draw
+from tools.faults.schedule import FIRST_SECONDS, LAST_SECONDS, SUDDEN, Deed, Fate, draw
 
-PROCESSES = ["postgres", "nats", "accounts", "table-1", "table-2", "league"]
-LINKS = [">table-1", ">table-2", "table-1>postgres", "table-1>nats", "league>postgres"]
+PROCESSES = ["postgres", "nats", "accounts", "table-1", "table-2", "ledger", "league"]
+LINKS = [">table-1", ">table-2", ">ledger", "table-1>postgres", "table-1>nats", "ledger>postgres", "league>postgres"]
 SEEDS = range(300)
 
 
@@ -54,3 +54,25 @@ def test_people_play_in_all_ways() -> None:
     assert any(habit.sleeps for habit in habits)
     assert any(habit.clock_ahead_seconds < 0 for habit in habits)
     assert any(habit.clock_ahead_seconds > 0 for habit in habits)
+
+
+def test_money_changes_nothing_of_what_a_seed_stands_for_besides() -> None:
+    processes = [name for name in PROCESSES if "ledger" not in name]
+    links = [name for name in LINKS if "ledger" not in name]
+    for seed in SEEDS:
+        rich, poor = draw(seed, PROCESSES, LINKS), draw(seed, PROCESSES, LINKS, money=False)
+        assert rich.parties == poor.parties
+        assert tuple(fault for fault in rich.faults if "ledger" not in fault.target) == poor.faults
+        assert draw(seed, processes, links, money=False) == poor
+        assert poor.quick is None
+
+
+def test_entries_meet_all_fates() -> None:
+    quick = [each for seed in SEEDS if (each := draw(seed, PROCESSES, LINKS).quick) is not None]
+    assert len(quick) == len(SEEDS)
+    assert {fate for each in quick for fate in each.fates} == set(Fate)
+    entries = [entry for each in quick for entry in each.people]
+    assert {"", "coffee_1_5", "coffee_5"} <= {entry.coffee for entry in entries}
+    assert any(entry.broke for entry in entries)
+    # Somebody can pay, so that there is a game.
+    assert not any(each.people[0].broke for each in quick)

@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -89,7 +90,13 @@ def _summary(evidence: Evidence) -> str:
     commits = sum(game.version for game in evidence.games.values())
     faults, calm, over = (phase.at_us for phase in evidence.history.of(Phase))
     times = f"calm after {(calm - faults) / 1e6:.1f} s, games over {(over - calm) / 1e6:.1f} s later"
-    return f"{len(evidence.games)} games, {commits} commits; {times}"
+    entries = Counter("refused" if each.refusal else _end(evidence, each.game_id) for each in evidence.ledger.entrants)
+    money = ", ".join(f"{count} {end}" for end, count in sorted(entries.items()))
+    return f"{len(evidence.games)} games, {commits} commits, entries: {money or 'none'}; {times}"
+
+
+def _end(evidence: Evidence, game_id: str) -> str:
+    return "taken" if evidence.begun.get(game_id) else "given back"
 
 
 def _faults(plan: Plan) -> str:

@@ -19,6 +19,7 @@ from services.table.app.requests import PlayerCommand
 from services.table.domain import ClockResumed, Decider, Moved, SeatChanged
 from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.facts import facts_of
+from tools.faults import money
 from tools.faults.evidence import Evidence, Game, PlaceCount, SeatResult
 from tools.faults.history import (
     Acknowledged,
@@ -395,5 +396,11 @@ CHECKS: Final[tuple[Check, ...]] = (
     guests_stay_who_they_are,
     facts_are_the_log,
     league_counts_the_log,
+    money.money_is_conserved,
+    money.games_move_what_their_facts_say,
+    money.nothing_is_held_for_good,
+    money.cancellation_and_creation_agree,
+    money.entries_and_prizes_are_right,
+    money.first_games_are_paid_once_a_day,
     processes_hold_out,
 )

@@ -10,18 +10,25 @@ from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
+from google.protobuf import text_format
+from google.protobuf.message import Message
+from levata.ledger.v1 import operations_pb2
 
+from chassis import rpc
 from chassis.database import Connection, open_pool
 from chassis.log import LogReader, Row, first_broken
 from rules.values import value
 from services.table import domain
 from services.table.store.codec import decode
-from tools.faults.history import Client, History
-from tools.faults.world import World
+from tools.client import CALL_SECONDS, patiently
+from tools.faults.history import Client, Held, History
+from tools.faults.world import TOKEN_SECONDS, World
 from tools.migrate import SCHEMAS
 
 # A consumer that missed something asks for it every three seconds.
-LEAGUE_SECONDS: Final = 30.0
+HEAR_SECONDS: Final = 30.0
+AUDIT_SECONDS: Final = 60.0
+_OPERATIONS: Final = operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 
 
 class Game:
@@ -118,6 +125,54 @@ class League:
 
 
 @value
+class Entrant:
+    """Somebody of whom an entry was to be held, as the ledger has it."""
+
+    game_id: str
+    account: str
+    # Empty for who was accepted.
+    refusal: str
+    coins: int
+    gold: int
+    coffee: str
+
+
+@value
+class Move:
+    """What an entry of the ledger gives an account of a currency, or takes."""
+
+    key: str
+    # posted, pending, post or void.
+    kind: str
+    account: str
+    currency: str
+    amount: int
+
+
+@value
+class Ledger:
+    """What the ledger has of a round."""
+
+    # The last fact of a game that it heard.
+    heard: int
+    # Facts that it could not take, whoever's.
+    parked: tuple[int, ...]
+    # Of the round's quick-play games.
+    entrants: tuple[Entrant, ...]
+    settled: frozenset[str]
+    # Whose cause is one of these games, or the day of an account that entered one.
+    moves: tuple[Move, ...]
+    # Games whose entries nothing has ended, and entries that are pending, of any round.
+    open_holds: tuple[str, ...]
+    pending: tuple[str, ...]
+    # By currency, over all accounts.
+    sums: dict[str, int]
+    # What a rebuild and an audit have found, in words.
+    rebuilt: tuple[str, ...]
+    audited: tuple[str, ...]
+
+
+@value
 class Marks:
     """Where each schema's log of facts stood when the round began."""
 
@@ -134,6 +189,8 @@ class Evidence:
         facts: Mapping[str, Sequence[Fact]],
         marks: Marks,
         league: League,
+        ledger: Ledger,
+        begun: Mapping[str, bool],
         hosts: Mapping[str, str],
         replicas: int,
     ) -> None:
@@ -143,6 +200,9 @@ class Evidence:
         self.facts = facts
         self.marks = marks
         self.league = league
+        self.ledger = ledger
+        # Whether each quick-play game began, or was cancelled; those of which neither happened are missing.
+        self.begun = begun
         # The process that each host id is, or was.
         self.hosts = hosts
         # Of the table service.
@@ -165,6 +225,7 @@ class Evidence:
                     line = {"number": fact.number, "subject": fact.subject, "payload": fact.payload.hex()}
                     file.write(json.dumps(line) + "\n")
         (folder / "league.txt").write_text(repr(self.league) + "\n")
+        (folder / "ledger.txt").write_text(repr(self.ledger) + "\n")
         (folder / "hosts.json").write_text(json.dumps(dict(self.hosts), indent=2) + "\n")
 
 
@@ -183,10 +244,10 @@ async def marks(world: World) -> Marks:
 
 
 async def collect(world: World, history: History, since: Marks) -> Evidence:
-    """Read what the servers have, once the league has heard all of it or has had its time for that."""
+    """Read what the servers have, once all have heard all of it or have had their time for that."""
     connection = await asyncpg.connect(world.postgres.admin_dsn)
     try:
-        await _let_league_hear(connection)
+        await _let_all_hear(connection)
         async with await open_pool(world.postgres.dsn(SCHEMAS["table"].role), "faults", connections_max=1) as pool:
             reader = LogReader(pool)
             # Also those whose creation was never acknowledged.
@@ -206,19 +267,29 @@ async def collect(world: World, history: History, since: Marks) -> Evidence:
             str(record["host_id"]): world.listener(record["address"]) or ""
             for record in await connection.fetch("select host_id, address from tables.hosts")
         }
-        return Evidence(history, games, facts, since, league, hosts, len(world.replicas("table")))
+        held = [UUID(each.game_id) for each in history.of(Held)]
+        begun = {
+            str(record["game_id"]): bool(record["kinds"] & domain.Kind.CREATED)
+            for record in await connection.fetch(
+                "select game_id, kinds from tables.game_log where game_id = any($1) and version = 1", held
+            )
+        }
+        ledger = await _ledger(world, connection, held)
+        return Evidence(history, games, facts, since, league, ledger, begun, hosts, len(world.replicas("table")))
     finally:
         await connection.close()
 
 
-async def _let_league_hear(connection: Connection) -> None:
+async def _let_all_hear(connection: Connection) -> None:
+    """Facts of games reach the league and the ledger; those that end entries come when these are old."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(LEAGUE_SECONDS):
+        async with asyncio.timeout(HEAR_SECONDS):
             while not await connection.fetchval(
                 """
-                select exists (
-                    select from league.consumer_checkpoint, tables.fact_head
-                    where consumer = 'league' and consumer_checkpoint.last = fact_head.last
+                select not exists (select from ledger.game_entry where began is null) and exists (
+                    select from league.consumer_checkpoint league, ledger.consumer_checkpoint ledger, tables.fact_head
+                    where league.consumer = 'league' and league.last = fact_head.last
+                      and ledger.consumer = 'ledger' and ledger.last = fact_head.last
                 )"""
             ):
                 await asyncio.sleep(0.05)
@@ -244,3 +315,76 @@ async def _league(connection: Connection, game_ids: Sequence[UUID]) -> League:
         frozenset(PlaceCount(str(account), place, games) for account, place, games in counts),
         tuple(record["fact_no"] for record in await connection.fetch("select fact_no from league.parked_fact")),
     )
+
+
+async def _ledger(world: World, connection: Connection, game_ids: Sequence[UUID]) -> Ledger:
+    """What the ledger has of these games, and whether it is in order as a whole."""
+    entrants = await connection.fetch(
+        """
+        select game_id, account_id, coalesce(refusal, ''), coins, gold, coffee from ledger.entrant
+        where game_id = any($1) order by game_id, place""",
+        game_ids,
+    )
+    moves = await connection.fetch(
+        """
+        select e.key, e.kind::text, ledger.is_house(t.debit), t.debit, t.credit, t.currency::text, t.amount
+        from ledger.entry e join ledger.transfer t using (number)
+        where e.cause_kind = 'game' and e.cause_id = any($1)
+           or e.cause_kind = 'day' and t.credit = any($2)
+        order by e.number, t.line""",
+        [str(game_id) for game_id in game_ids],
+        [record["account_id"] for record in entrants],
+    )
+    settled = await connection.fetch("select game_id from ledger.settled_game where game_id = any($1)", game_ids)
+    pending = await connection.fetch(
+        """
+        select key from ledger.entry p
+        where kind = 'pending' and not exists (select from ledger.entry where resolves = p.key)"""
+    )
+    sums = await connection.fetch("select currency::text, sum(posted)::bigint from ledger.balance group by currency")
+    return Ledger(
+        await connection.fetchval("select last from ledger.consumer_checkpoint where consumer = 'ledger'") or 0,
+        tuple(record["fact_no"] for record in await connection.fetch("select fact_no from ledger.parked_fact")),
+        tuple(Entrant(str(game_id), str(account), *rest) for game_id, account, *rest in entrants),
+        frozenset(str(record["game_id"]) for record in settled),
+        tuple(
+            Move(key, kind, str(credit if gains else debit), currency, amount if gains else -amount)
+            for key, kind, gains, debit, credit, currency, amount in moves
+        ),
+        tuple(
+            str(record["game_id"])
+            for record in await connection.fetch("select game_id from ledger.game_entry where began is null")
+        ),
+        tuple(record["key"] for record in pending),
+        dict(map(tuple, sums)),
+        await _rebuilt(world),
+        await _audited(world),
+    )
+
+
+async def _rebuilt(world: World) -> tuple[str, ...]:
+    """Balances that a rebuild makes otherwise; it changes none."""
+    async with rpc.channel(str(world.replicas("ledger")[0]), _operator(world)) as channel:
+        operations = rpc.stub(channel, _OPERATIONS)
+        request = operations_pb2.RebuildRequest(dry_run=True)
+        rebuilt = await patiently(lambda: operations.Rebuild(request, timeout=CALL_SECONDS))
+    return tuple(map(_in_a_line, rebuilt.shown))
+
+
+async def _audited(world: World) -> tuple[str, ...]:
+    """Entries that do not follow from the games' facts."""
+
+    async def audit() -> list[str]:
+        async with rpc.channel(str(world.replicas("ledger")[0]), _operator(world)) as channel:
+            steps = rpc.stub(channel, _OPERATIONS).Audit(operations_pb2.AuditRequest(), timeout=AUDIT_SECONDS)
+            return [_in_a_line(step.difference) async for step in steps if step.HasField("difference")]
+
+    return tuple(await patiently(audit))
+
+
+def _operator(world: World) -> str:
+    return world.signer.operator_token("faults", TOKEN_SECONDS)
+
+
+def _in_a_line(message: Message) -> str:
+    return text_format.MessageToString(message, as_one_line=True)

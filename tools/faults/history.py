@@ -32,6 +32,23 @@ class GameOpened:
 
 
 @value
+class Held:
+    """Entries of a quick-play game are about to be held."""
+
+    at_us: int
+    game_id: str
+
+
+@value
+class CancelAnswered:
+    """Who asked to cancel a game was told whether it was one by then."""
+
+    at_us: int
+    game_id: str
+    is_game: bool
+
+
+@value
 class StreamOpened:
     """A client asks to follow its game after a version; 0 asks for a snapshot."""
 
@@ -150,6 +167,8 @@ Record = (
     Phase
     | Client
     | GameOpened
+    | Held
+    | CancelAnswered
     | StreamOpened
     | Told
     | Heard

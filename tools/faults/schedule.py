@@ -1,7 +1,11 @@
-"""What goes wrong in a round, and who plays meanwhile: all of it drawn from the seed, and nothing else."""
+"""What goes wrong in a round, and who plays meanwhile: all of it drawn from the seed, and nothing else.
+
+What a round with money has besides, people who enter quick-play games and faults of the ledger, is drawn from a stream
+of its own: with it or without it a seed's other faults and parties are the same.
+"""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -75,6 +79,42 @@ class Party:
     has_spectator: bool
 
 
+class Fate(Enum):
+    """What becomes of a quick-play game once its entries are held."""
+
+    PLAYED = "played"
+    # Somebody tries to cancel it when it has begun, in vain.
+    CANCELLED_LATE = "cancelled late"
+    # Who opened it cancels it before it begins.
+    CANCELLED = "cancelled"
+    # Who opened it is gone before it begins.
+    ABANDONED = "abandoned"
+    # It is begun and cancelled at the same time.
+    RACED = "raced"
+
+
+@value
+class Entry:
+    """How somebody enters quick-play games."""
+
+    habit: Habit
+    room: int
+    # Empty for none.
+    coffee: str
+    # Has nothing, and is refused.
+    broke: bool
+
+
+@value
+class Quick:
+    """People who enter one quick-play game after another, as long as the faults go on."""
+
+    match: Match
+    people: tuple[Entry, ...]
+    # Of their games in this order; those that come after are played.
+    fates: tuple[Fate, ...]
+
+
 @value
 class Plan:
     """A round."""
@@ -82,6 +122,8 @@ class Plan:
     seed: int
     faults: tuple[Fault, ...]
     parties: tuple[Party, ...]
+    # None: no money moves.
+    quick: Quick | None = None
 
 
 # Short games most often: each is to end soon after the last fault.
@@ -105,29 +147,64 @@ _DEEDS: Final = {
     Deed.DELETE_STREAM: 1,
     Deed.DELETE_STORE: 1,
 }
+# JetStream is not the ledger's own.
+_LEDGER_DEEDS: Final[Mapping[Deed, int]] = {
+    deed: weight for deed, weight in _DEEDS.items() if deed not in (Deed.DELETE_STREAM, Deed.DELETE_STORE)
+}
+_QUICK_MATCHES: Final = {
+    Match("romanian_whist", "quick", 6): 2,
+    Match("euchre", "standard", 4): 2,
+    Match("oh_hell", "standard", 4): 1,
+}
+_ROOMS: Final = (1, 2, 2, 3, 4, 11)
+_COFFEES: Final = ("", "", "coffee_1_5", "coffee_2", "coffee_3", "coffee_5")
+_FATES: Final = {Fate.PLAYED: 3, Fate.CANCELLED_LATE: 2, Fate.CANCELLED: 2, Fate.ABANDONED: 3, Fate.RACED: 3}
+_FATES_COUNT: Final = 6
+_LEDGER: Final = "ledger"
 _PARTIES: Final = 4
 _PEOPLE: Final = (1, 1, 2, 2, 2, 3)
-_FAULTS_MIN, _FAULTS_MAX = 2, 5
+_FAULTS: Final = (2, 5)
+_LEDGER_FAULTS: Final = (0, 2)
 
 
-def draw(seed: int, processes: Sequence[str], links: Sequence[str]) -> Plan:
+def draw(seed: int, processes: Sequence[str], links: Sequence[str], *, money: bool = True) -> Plan:
     """The plan of a seed, for a world with these processes and links."""
     chance = random.Random(seed)
-    faults = sorted(_faults(chance, processes, links), key=lambda fault: fault.at_seconds)
-    return Plan(seed, tuple(faults), tuple(_party(chance, number) for number in range(_PARTIES)))
+    faults = _faults(chance, _FAULTS, _DEEDS, _without_ledger(processes), _without_ledger(links))
+    parties = tuple(_party(chance, number) for number in range(_PARTIES))
+    quick = None
+    if money:
+        chance = random.Random(f"{seed}/money")
+        quick = _quick(chance)
+        faults += _faults(chance, _LEDGER_FAULTS, _LEDGER_DEEDS, _of_ledger(processes), _of_ledger(links))
+    return Plan(seed, tuple(sorted(faults, key=lambda fault: fault.at_seconds)), parties, quick)
 
 
-def _faults(chance: random.Random, processes: Sequence[str], links: Sequence[str]) -> list[Fault]:
+def _of_ledger(names: Sequence[str]) -> list[str]:
+    return [name for name in names if _LEDGER in name]
+
+
+def _without_ledger(names: Sequence[str]) -> list[str]:
+    return [name for name in names if _LEDGER not in name]
+
+
+def _faults(
+    chance: random.Random,
+    count: tuple[int, int],
+    deeds: Mapping[Deed, int],
+    processes: Sequence[str],
+    links: Sequence[str],
+) -> list[Fault]:
     faults: list[Fault] = []
-    for _ in range(chance.randint(_FAULTS_MIN, _FAULTS_MAX)):
-        fault = _fault(chance, processes, links)
+    for _ in range(chance.randint(*count)):
+        fault = _fault(chance, deeds, processes, links)
         if not any(_meet(fault, other) for other in faults):
             faults.append(fault)
     return faults
 
 
-def _fault(chance: random.Random, processes: Sequence[str], links: Sequence[str]) -> Fault:
-    deed = chance.choices(list(_DEEDS), weights=list(_DEEDS.values()))[0]
+def _fault(chance: random.Random, deeds: Mapping[Deed, int], processes: Sequence[str], links: Sequence[str]) -> Fault:
+    deed = chance.choices(list(deeds), weights=list(deeds.values()))[0]
     match deed:
         case Deed.KILL | Deed.STALL | Deed.STALL_AND_KILL:
             target = _weighted(chance, processes)
@@ -161,6 +238,23 @@ def _party(chance: random.Random, number: int) -> Party:
     match = chance.choices(list(_MATCHES), weights=list(_MATCHES.values()))[0]
     people = tuple(_habit(chance) for _ in range(1 if solo else chance.choice(_PEOPLE)))
     return Party(match, solo, people, has_spectator=not solo and chance.random() < 0.4)
+
+
+def _quick(chance: random.Random) -> Quick:
+    match = chance.choices(list(_QUICK_MATCHES), weights=list(_QUICK_MATCHES.values()))[0]
+    # The first of them can pay.
+    people = tuple(_entry(chance, may_be_broke=number > 0) for number in range(chance.choice(_PEOPLE)))
+    fates = tuple(chance.choices(list(_FATES), weights=list(_FATES.values()), k=_FATES_COUNT))
+    return Quick(match, people, fates)
+
+
+def _entry(chance: random.Random, *, may_be_broke: bool) -> Entry:
+    return Entry(
+        _habit(chance),
+        chance.choice(_ROOMS),
+        chance.choice(_COFFEES),
+        broke=may_be_broke and chance.random() < 0.3,
+    )
 
 
 def _habit(chance: random.Random) -> Habit:

@@ -36,8 +36,10 @@ RESTART_PAUSE_SECONDS: Final = 0.2
 OPERATOR_SECONDS: Final = 2
 
 
-# What takes part; the ledger will when rounds move money.
-SERVICES: Final = ("accounts", "table", "league")
+# What takes part: one more, and the same seed is another round.
+SERVICES: Final = ("accounts", "table", "ledger", "league")
+# Rounds are short: who held entries and died is not waited for much longer.
+OLD_HOLD_SECONDS: Final = 3.0
 
 
 class World:
@@ -106,8 +108,7 @@ class World:
             for kind in SERVICES
             for name in _names(kind, self._tables if kind == "table" else 1)
         }
-        # The league looks for a ledger, and bears that there is none.
-        peers: dict[str, list[Address]] = {kind: [] for kind in SERVICES} | {"ledger": [Address("127.0.0.1", 9)]}
+        peers: dict[str, list[Address]] = {kind: [] for kind in SERVICES}
         for name, address in places.items():
             peers[_kind_of(name)].append((await self._link(f">{name}", address)).address)
         for name, address in places.items():
@@ -121,7 +122,10 @@ class World:
                 service_token_file=self._tokens.file(kind.name),
                 peers=peers,
                 signing_key_file=self._signing_key_file if kind.signs_in else None,
-                own=told_besides(kind, DataFolder(self._folder)),
+                own={
+                    **told_besides(kind, DataFolder(self._folder)),
+                    **({"LEVATA_OLD_HOLD_SECONDS": str(OLD_HOLD_SECONDS)} if kind.name == "ledger" else {}),
+                },
             )
             log_path = self._folder / f"{name}.log"
             self.services[name] = ServiceProcess(kind.name, address, surroundings, name=name, log_path=log_path)
