@@ -18,6 +18,8 @@ ACCOUNTS_AT_ONCE: Final = 256
 # Accounts that wait to be told; more are left out: clients are shown a snapshot now and then in any case.
 WAITING_ACCOUNTS_MAX: Final = 20_000
 PAUSE_SECONDS: Final = 0.5
+# After a reading: what moves meanwhile is read together. Who moves money must not notice that it is told.
+BREATH_SECONDS: Final = 0.02
 
 
 class Players(Protocol):
@@ -31,7 +33,7 @@ class Players(Protocol):
 class News:
     """Reads again what accounts have whose money has moved, and tells it.
 
-    Accounts that move while others are being read go together: however much moves, one reading is under way at a time.
+    Accounts that move while others are being read go together: however much moves, there are so many readings a second.
     """
 
     def __init__(self, balances: Balances, players: Players) -> None:
@@ -70,6 +72,7 @@ class News:
                 try:
                     for owned in await self._balances.of(accounts):
                         self._players.tell(owned)
+                    await asyncio.sleep(BREATH_SECONDS)
                 except Exception as error:
                     log.warning("balances cannot be told now", error=in_a_line(error))
                     self.moved(accounts)
