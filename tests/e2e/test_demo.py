@@ -4,13 +4,24 @@ import json
 import re
 import subprocess
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
 
+from services.ledger.domain.journal import House
 from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
+from tools.databases import service_dsn
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
+# By the ledger's own role: a prize of a game that never was.
+FORGED_ENTRY = """
+    insert into entry (key, input_hash, kind, cause_kind, cause_id, what)
+    values (%(key)s, sha256('forged'), 'posted', 'game', %(game)s, 'prize')"""
+FORGED_TRANSFER = f"""
+    insert into transfer (number, line, debit, credit, currency, amount)
+    select number, 0, '{House.PRIZES.value}', %(account)s, 'coin', 500 from entry where key = %(key)s"""
 GAME_ID = re.compile(r"replay ([0-9a-f-]{36})")
 
 
@@ -61,6 +72,27 @@ def test_the_league_is_rebuilt_to_the_same_rows(demo: str, up: Up) -> None:
     assert "rows are alike. The new one answers now." in ended.stdout
 
 
+def test_what_games_moved_is_audited_and_a_forged_prize_is_told_of(demo: str, up: Up) -> None:
+    assert demo
+    sound = levata("audit", "ledger", "--data", up.data.path)
+    assert sound.returncode == 0, sound.stdout + sound.stderr
+    assert "all as they should be" in sound.stdout
+
+    dsn, game_id, account = service_dsn(up.data, "ledger"), uuid4(), uuid4()
+    assert dsn is not None
+    with psycopg.connect(dsn) as ledger:
+        ledger.execute(FORGED_ENTRY, {"key": f"prize:{game_id}:0", "game": str(game_id)})
+        ledger.execute(FORGED_TRANSFER, {"key": f"prize:{game_id}:0", "account": account})
+    forged = levata("audit", "ledger", "--data", up.data.path)
+    assert forged.returncode == 1
+    assert f"prize:{game_id}:0" in forged.stdout and f"500 coin from {House.PRIZES.value}" in forged.stdout
+    assert "1 of them differ" in forged.stdout
+    # It is in the books all the same: balances follow from what is there.
+    rebuilt = levata("rebuild", "ledger", "--data", up.data.path)
+    assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
+    assert "all are alike" in rebuilt.stdout
+
+
 @pytest.mark.parametrize("game", ["euchre", "oh_hell", "klaverjas"])
 def test_the_other_games_are_played_and_checked_as_well(game: str, up: Up) -> None:
     ended = levata("demo", "--game", game, "--data", up.data.path)
@@ -69,7 +101,14 @@ def test_the_other_games_are_played_and_checked_as_well(game: str, up: Up) -> No
 
 
 @pytest.mark.parametrize(
-    "command", [["demo"], ["replay", "00000000-0000-7000-8000-000000000000"], ["rebuild", "league"]]
+    "command",
+    [
+        ["demo"],
+        ["replay", "00000000-0000-7000-8000-000000000000"],
+        ["rebuild", "league"],
+        ["rebuild", "ledger"],
+        ["audit", "ledger"],
+    ],
 )
 def test_without_an_up_each_says_so_in_one_sentence(command: list[str], tmp_path: Path) -> None:
     ended = levata(*command, "--data", tmp_path)

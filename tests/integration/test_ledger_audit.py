@@ -219,5 +219,28 @@ async def test_money_that_moves_meanwhile_is_no_difference(wiring: Wiring) -> No
     assert audits > 2
 
 
+async def test_a_forgery_is_told_of_while_money_goes_on_moving(wiring: Wiring) -> None:
+    alice, bob = await rich(wiring), await rich(wiring)
+    forged = await wiring.play(alice, place=1)
+
+    async def play() -> None:
+        for _ in range(10):
+            await wiring.play(bob, deals=1)
+
+    playing = asyncio.create_task(play())
+    prize = f"prize:{forged}:0"
+    await wiring.forge(
+        f"update transfer set amount = 1001 where number = (select number from entry where key = '{prize}')"
+    )
+    audits = 0
+    while not playing.done() or not audits:
+        differences, _ = await wiring.audit()
+        assert [(each.key, _amounts(each.expected), _amounts(each.found)) for each in differences] == [
+            (prize, [1_000], [1_001])
+        ]
+        audits += 1
+    await playing
+
+
 def _amounts(transfers: Sequence[Transfer] | None) -> list[int] | None:
     return None if transfers is None else sorted(t.amount for t in transfers)

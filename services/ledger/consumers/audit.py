@@ -22,7 +22,7 @@ from services.ledger.consumers.games import CONSUMER, coached, finished_game, sc
 from services.ledger.domain.catalogue import Edition
 from services.ledger.domain.entries import Entrant, RoomTerms
 from services.ledger.domain.journal import Currency, Entry, Transfer
-from services.ledger.domain.recomputation import Expected, Recomputation
+from services.ledger.domain.recomputation import Expected, Recomputation, differing
 from services.ledger.domain.refunds import refund_entry
 
 # A page of facts is read and compared between two statements.
@@ -214,11 +214,7 @@ class _Comparison:
 
     def _compare(self, expected: Expected, found: Expected) -> list[EntryDifference]:
         self.entries += len(found)
-        differences = [
-            EntryDifference(key, expected.get(key), found.get(key))
-            for key in sorted(expected.keys() | found.keys())
-            if not _alike(expected.get(key), found.get(key))
-        ]
+        differences = [EntryDifference(key, expected.get(key), found.get(key)) for key in differing(expected, found)]
         self.differences += len(differences)
         return differences
 
@@ -264,16 +260,6 @@ def _refunds(game_id: UUID, refunds: Mapping[str, _Found], moved: Mapping[str, _
 
 def _transfers(found: Mapping[str, _Found]) -> Expected:
     return {key: each.transfers for key, each in found.items()}
-
-
-def _alike(one: Sequence[Transfer] | None, other: Sequence[Transfer] | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return sorted(map(_sort_key, one)) == sorted(map(_sort_key, other))
-
-
-def _sort_key(transfer: Transfer) -> tuple[UUID, UUID, str, int]:
-    return transfer.debit, transfer.credit, transfer.currency.value, transfer.amount
 
 
 def _in_parts(items: Sequence[_T]) -> Iterable[Sequence[_T]]:

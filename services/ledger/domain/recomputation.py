@@ -87,5 +87,18 @@ class Recomputation:
         return _by_key(ended_entries(game_id, entrants, {entrant.account for entrant in entrants}))
 
 
+def differing(expected: Expected, found: Expected) -> list[str]:
+    """Keys of entries that are not as they should be, should not be there, or are not; in whatever order they move."""
+    return [
+        key
+        for key in sorted(expected.keys() | found.keys())
+        if key not in expected or key not in found or _sorted(expected[key]) != _sorted(found[key])
+    ]
+
+
+def _sorted(transfers: Iterable[Transfer]) -> list[tuple[UUID, UUID, str, int]]:
+    return sorted((t.debit, t.credit, t.currency.value, t.amount) for t in transfers)
+
+
 def _by_key(entries: Iterable[Entry]) -> Expected:
     return {entry.key: entry.transfers for entry in entries}
