@@ -13,7 +13,7 @@ from levata.table.v1 import facts_pb2, table_pb2
 
 from chassis.database import Pool
 from chassis.facts import Fact
-from services.ledger.app.entries import EntryDesk
+from services.ledger.app.entries import Asked, EntryDesk
 from services.ledger.app.mondays import Mondays
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
@@ -52,6 +52,13 @@ def us(text: str) -> int:
 
 # A Thursday.
 NOW_US: Final = us("2026-11-12T12:00:00")
+
+
+def catalogue_with(folder: Path, refunds: str) -> Path:
+    """A catalogue with another way of taking entries back, for a ledger that goes by the real clock."""
+    path, content = folder / "catalogue.yaml", CATALOGUE_FILE.read_text()
+    path.write_text(f"{content[: content.index('refunds:')]}refunds:\n  - {refunds}\n")
+    return path
 
 
 def entry_desk(pool: Pool, rooms: Mapping[int, RoomTerms] = CATALOGUE.rooms, now_us: int = NOW_US) -> EntryDesk:
@@ -196,3 +203,26 @@ async def week_closed(pool: Pool, week: date, **podiums: list[UUID]) -> None:
     fact = Fact(1, f"levata.league.week_closed.{week}", message.SerializeToString(), NOW_US)
     async with pool.acquire() as session, session.transaction():
         await league.Effects(EDITION).apply(session, fact)
+
+
+async def play(
+    pool: Pool,
+    account: UUID,
+    place: int = 4,
+    *,
+    room: int = 2,
+    coffee: Currency | None = None,
+    eligible: bool = True,
+    at_us: int = NOW_US,
+    good_deals: int = 0,
+) -> UUID:
+    """A classic game from the entry to the end."""
+    game_id = uuid4()
+    (entrant,) = await entry_desk(pool, now_us=at_us).hold(game_id, [Asked(account, room, coffee)])
+    assert entrant.refusal is None
+    await tell(pool, began(game_id, [account], CLASSIC))
+    for number in range(good_deals):
+        await tell(pool, deal_scored(game_id, number))
+    seats = of_six(seat(account, place, room=room, coffee=coffee, eligible=eligible))
+    await tell(pool, finished(game_id, seats, CLASSIC), at_us)
+    return game_id

@@ -13,6 +13,7 @@ import grpc
 import psycopg
 import pytest
 from levata.accounts.v1 import accounts_pb2
+from levata.ledger.v1 import ledger_pb2
 from levata.table.v1 import games_pb2
 
 from chassis.rpc import channel, stub
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 COMMAND = [sys.executable, "-P", "-c", "from tools.cli import main; main()", "up"]
 GAMES = games_pb2.DESCRIPTOR.services_by_name["Games"]
+LEDGER = ledger_pb2.DESCRIPTOR.services_by_name["Ledger"]
 
 
 @pytest.fixture
@@ -73,6 +75,9 @@ async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callab
     assert f"Call {endpoints.public} with gRPC or gRPC-Web, over TLS" in up.output
     certificate = endpoints.trusted()
     assert certificate.startswith(b"-----BEGIN CERTIFICATE-----")
+    async with channel(endpoints.public, token, trusted=certificate) as public:
+        owned = await stub(public, LEDGER).GetBalances(ledger_pb2.GetBalancesRequest(), timeout=10)
+        assert {each.free for each in owned.balances} == {0}
     async with channel(endpoints.public) as plain:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await stub(plain, ACCOUNTS).GetSelf(accounts_pb2.GetSelfRequest(), timeout=10)

@@ -31,6 +31,7 @@ from tests.ledger import (
     give,
     of_six,
     owns,
+    play,
     seat,
     sums,
     tell,
@@ -55,29 +56,6 @@ def alice() -> UUID:
 
 def refund_desk(pool: Pool, now_us: int = NOW_US + HOUR_US) -> RefundDesk:
     return RefundDesk(PostgresRefunds(pool), CATALOGUE, lambda: now_us)
-
-
-async def play(
-    pool: Pool,
-    account: UUID,
-    place: int = 4,
-    *,
-    room: int = 2,
-    coffee: Currency | None = None,
-    eligible: bool = True,
-    at_us: int = NOW_US,
-    good_deals: int = 0,
-) -> UUID:
-    """A classic game from the entry to the end."""
-    game_id = uuid4()
-    (entrant,) = await entry_desk(pool, now_us=at_us).hold(game_id, [Asked(account, room, coffee)])
-    assert entrant.refusal is None
-    await tell(pool, began(game_id, [account], CLASSIC))
-    for number in range(good_deals):
-        await tell(pool, deal_scored(game_id, number))
-    seats = of_six(seat(account, place, room=room, coffee=coffee, eligible=eligible))
-    await tell(pool, finished(game_id, seats, CLASSIC), at_us)
-    return game_id
 
 
 async def refused(pool: Pool, account: UUID, game_id: UUID, now_us: int = NOW_US + HOUR_US) -> str:

@@ -9,7 +9,7 @@ from services.ledger.domain.statement import Event, Line, lines_of
 
 
 class Excerpt(NamedTuple):
-    """Some of what happened, and what the account has: all of one moment."""
+    """Some of what happened, and what the account had when the newest of it had happened."""
 
     # The newest first.
     events: Sequence[Event]
@@ -47,8 +47,8 @@ class Explained(NamedTuple):
 class Statements(Protocol):
     """What happened to the balances of accounts. Refused while the ledger is away."""
 
-    async def read(self, account: UUID, before: int | None, limit: int) -> Excerpt:
-        """The newest events of an account, of those with lower numbers than `before`."""
+    async def read(self, account: UUID, before: int, limit: int) -> Excerpt:
+        """The newest events of an account, of those with lower numbers than `before`: all as of one moment."""
         ...
 
     async def explain(self, account: UUID) -> Explained:
@@ -56,30 +56,20 @@ class Statements(Protocol):
         ...
 
 
-class Mark(NamedTuple):
-    """Where a page of the statement begins."""
-
-    # Entries with lower numbers are on it.
-    before: int
-    # What the account had when the newest of them had happened. Nothing changes that afterwards.
-    balances: Mapping[Currency, int]
-
-
 class Page(NamedTuple):
     """A page of the statement."""
 
     events: Sequence[tuple[Event, Sequence[Line]]]
-    # None after the last page.
-    next: Mark | None
+    # The next page has entries with lower numbers; None after the last one.
+    before: int | None
 
 
-async def page(statements: Statements, account: UUID, mark: Mark | None, size: int) -> Page:
-    """The page at a mark, or the first one."""
-    read = await statements.read(account, None if mark is None else mark.before, size + 1)
+async def page(statements: Statements, account: UUID, before: int, size: int) -> Page:
+    """The page of entries with lower numbers than `before`."""
+    read = await statements.read(account, before, size + 1)
     events = read.events[:size]
-    lines, balances = lines_of(events, read.balances if mark is None else mark.balances)
-    is_last = len(read.events) <= size
-    return Page(list(zip(events, lines, strict=True)), None if is_last else Mark(events[-1].number, balances))
+    lines = lines_of(events, read.balances)
+    return Page(list(zip(events, lines, strict=True)), events[-1].number if len(read.events) > size else None)
 
 
 async def explanation(statements: Statements, account: UUID) -> Explained:

@@ -40,15 +40,12 @@ class Line:
     balance_after: int
 
 
-def lines_of(events: Sequence[Event], balances: Mapping[Currency, int]) -> tuple[list[list[Line]], dict[Currency, int]]:
-    """The lines of events, the newest first, after the last of which the balances were these.
-
-    Answers with the balances before the first of them too: after those that are older.
-    """
-    now = dict(balances)
+def lines_of(events: Sequence[Event], balances: Mapping[Currency, int]) -> list[list[Line]]:
+    """The lines of events, the newest first, by the balances after the newest of them."""
+    then = dict(balances)
     lines = []
     for event in events:
-        lines.append([Line(currency, amount, now.get(currency, 0)) for currency, amount in event.changes.items()])
+        lines.append([Line(currency, amount, then.get(currency, 0)) for currency, amount in event.changes.items()])
         for currency, amount in event.changes.items():
-            now[currency] = now.get(currency, 0) - amount
-    return lines, now
+            then[currency] = then.get(currency, 0) - amount
+    return lines
