@@ -12,27 +12,20 @@ from chassis.errors import Refused
 from chassis.facts import FactLog
 from services.ledger.app.entries import Asked
 from services.ledger.app.refunds import RefundDesk
-from services.ledger.domain.journal import Currency
 from services.ledger.store.refunds import PostgresRefunds
 from tests.conftest import Database
 from tests.ledger import (
     CATALOGUE,
-    CLASSIC,
     COIN,
     DOUBLE,
     GOLD,
     NOW_US,
     ONE_AND_A_HALF,
     analysed,
-    began,
-    deal_scored,
     entry_desk,
-    finished,
     give,
-    of_six,
     owns,
     play,
-    seat,
     sums,
     tell,
     us,

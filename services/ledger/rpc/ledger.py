@@ -160,7 +160,6 @@ def _explanation(currency: Currency, explained: Explained) -> ledger_pb2.Explana
     return message
 
 
-
 def _before(page_token: str) -> int:
     """The number that a page token names: entries with lower ones are on its page."""
     # `int` alone takes blanks, underscores and digits of all scripts.

@@ -18,12 +18,13 @@ from services.ledger.domain.statement import Event, Played
 # As the index has it.
 _PLAYER: Final = "case when is_house(t.debit) then t.credit else t.debit end"
 _BALANCES: Final = "select currency::text, posted, held from balance where account = $1"
-# What is pending has changed nothing yet, and what was let go never did.
+# What is pending has changed nothing yet, and what was let go never did. The bound is said of both tables, because the
+# planner does not carry it from one to the other.
 _EVENTS: Final = f"""
     with page as (
         select distinct t.number
         from transfer t join entry e using (number)
-        where {_PLAYER} = $1 and t.number < $2 and e.kind in ('posted', 'post')
+        where {_PLAYER} = $1 and t.number < $2 and e.number < $2 and e.kind in ('posted', 'post')
         order by t.number desc limit $3
     )
     select e.number, (extract(epoch from e.recorded_at) * 1000000)::bigint as at_us,
@@ -37,8 +38,8 @@ _EVENTS: Final = f"""
 _NEWER: Final = f"""
     select t.currency::text, sum(case when t.credit = $1 then t.amount else -t.amount end)::bigint
     from transfer t join entry e using (number)
-    where {_PLAYER} = $1 and t.number >= $2 and e.kind in ('posted', 'post')
-    group by t.currency"""  # noqa: S608 - a constant
+    where {_PLAYER} = $1 and t.number >= $2 and e.number >= $2 and e.kind in ('posted', 'post')
+    group by t.currency"""
 _PLAYED: Final = """
     select g.game_id, coalesce(s.game_type, e.game_type), coalesce(s.variant, e.variant),
            coalesce(h.room, a.room, 0), coalesce(h.place, 0), nullif(a.coffee, '')
