@@ -5,8 +5,10 @@ hosts never both write one version is the log's promise, not this module's.
 """
 
 import asyncio
+import contextlib
 from typing import Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -67,6 +69,8 @@ class Host:
         self.games: dict[UUID, RunningGame] = {}
         # Games whose first commit is under way here: their rows come before.
         self.beginning: set[UUID] = set()
+        # Games that somebody waits for; nothing is kept for those that nobody does.
+        self._awaited: WeakValueDictionary[UUID, asyncio.Event] = WeakValueDictionary()
         # Games that met a fault of ours: they are served no more by this process, and their logs stay for the next.
         self.stopped: set[UUID] = set()
         self.stopping = False
@@ -133,9 +137,25 @@ class Host:
             # Found in the log and taken by then.
             return known
         audience = self._audiences.begin(loaded.table.version)
-        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch, audience)
+        game = self._put(RunningGame(self, game_id, loaded, epoch, audience))
         game.go_on()
         return game
+
+    def _put(self, game: RunningGame) -> RunningGame:
+        self.games[game.game_id] = game
+        awaited = self._awaited.pop(game.game_id, None)
+        if awaited is not None:
+            awaited.set()
+        return game
+
+    async def comes(self, game_id: UUID, seconds: float) -> None:
+        """Wait until the game is hosted here, and no longer than so."""
+        if game_id in self.games:
+            return
+        awaited = self._awaited.setdefault(game_id, asyncio.Event())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await awaited.wait()
 
     def compare_soon(self) -> None:
         """Something that was not answered may have made a game ours in the database: take what is not here."""
@@ -164,7 +184,7 @@ class Host:
             # Another host had it for a while. Its watchers come again.
             known.let_go()
         audience = audience or self._audiences.begin(loaded.table.version)
-        game = self.games[game_id] = RunningGame(self, game_id, loaded, epoch, audience)
+        game = self._put(RunningGame(self, game_id, loaded, epoch, audience))
         game.take_over()
         return game
 

@@ -108,7 +108,8 @@ class Routing:
             answer = await self._attempt(game_id, owner, request)
             if answer is not None:
                 return answer
-            await asyncio.sleep(pause)
+            # Who looks for abandoned games may take this one with the others.
+            await self._host.comes(game_id, pause)
         raise errors.unavailable()
 
     async def _attempt(self, game_id: UUID, owner: Owner | None, request: Request) -> Answer | None:
