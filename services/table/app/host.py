@@ -6,6 +6,7 @@ hosts never both write one version is the log's promise, not this module's.
 
 import asyncio
 import contextlib
+from itertools import islice
 from typing import Final
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -33,7 +34,10 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS: Final = 0.25
 LOADS_AT_ONCE: Final = 8
 # How often we look for games that nobody hosts.
-LOOK_SECONDS: Final = 0.25
+LOOK_SECONDS: Final = 0.5
+# How long who asks for an abandoned game waits for it to be claimed and loaded, before its row is read again.
+COME_SECONDS: Final = 1.0
+WANTED_MAX: Final = 200
 # How often our games are compared with the rows in any case: a claim whose answer was lost leaves no other trace.
 COMPARE_SECONDS: Final = 10.0
 # Partitions are made two months ahead, so that a day without the database does no harm.
@@ -69,6 +73,9 @@ class Host:
         self.games: dict[UUID, RunningGame] = {}
         # Games whose first commit is under way here: their rows come before.
         self.beginning: set[UUID] = set()
+        # Abandoned games that are asked for; they are claimed first, and at once.
+        self._wanted: set[UUID] = set()
+        self._look_now = asyncio.Event()
         # Games that somebody waits for; nothing is kept for those that nobody does.
         self._awaited: WeakValueDictionary[UUID, asyncio.Event] = WeakValueDictionary()
         # Games that met a fault of ours: they are served no more by this process, and their logs stay for the next.
@@ -189,22 +196,19 @@ class Host:
         return game
 
     async def find(self, game_id: UUID, owner: Owner) -> RunningGame | None:
-        """The game, if by its row it is ours or nobody's: then it is taken, whatever becomes of the caller."""
+        """The game, if by its row it is ours or nobody's: then it is taken, whatever becomes of the caller.
+
+        None where it is another's, or could not be had in a second.
+        """
         if game_id in self.stopped:
             raise errors.unavailable()
         if owner.host_id == self.id:
             return await self.background.to_its_end("take a game over", self.take(game_id, owner.epoch))
         if (owner.host_id is None or not owner.is_alive) and self.heartbeat.is_sure:
-            await self.background.to_its_end("claim a game", self._claim_one(game_id, owner.epoch))
+            self._wanted.add(game_id)
+            self._look_now.set()
+            await self.comes(game_id, COME_SECONDS)
         return self.games.get(game_id)
-
-    async def _claim_one(self, game_id: UUID, epoch: int) -> None:
-        sure_until_us = self.heartbeat.sure_until_us
-        claimed = await self.store.claim(self.id, game_id, epoch)
-        if claimed is not None:
-            self.claimed_count += 1
-            log.info("claimed a game", game=str(game_id), epoch=claimed)
-            await self._taken(game_id, claimed, sure_until_us)
 
     # What the heartbeat needs
 
@@ -230,17 +234,20 @@ class Host:
     # The loops
 
     async def _claim(self) -> None:
-        """Take what nobody hosts, and now and then what is ours without our knowing."""
+        """Take what nobody hosts, first what somebody waits for, and now and then what is ours without our knowing."""
         loop = asyncio.get_running_loop()
         while True:
             claimed: list[tuple[UUID, int]] = []
+            self._look_now.clear()
+            wanted = list(islice(self._wanted, WANTED_MAX))
+            self._wanted.difference_update(wanted)
             try:
                 if loop.time() >= self._compare_at:
                     self._compare_at = loop.time() + COMPARE_SECONDS
                     await self.compare()
                 if self.heartbeat.is_sure:
                     sure_until_us = self.heartbeat.sure_until_us
-                    claimed = await self.store.claim_abandoned(self.id)
+                    claimed = await self.store.claim_abandoned(self.id, wanted)
                     self.claimed_count += len(claimed)
                     for game_id, epoch in claimed:
                         log.info("claimed a game", game=str(game_id), epoch=epoch)
@@ -249,9 +256,12 @@ class Host:
                 # The claim may have been committed all the same, and we did not hear of it.
                 self.compare_soon()
                 log.warning("cannot look for abandoned games", error=repr(error))
+                await asyncio.sleep(LOOK_SECONDS)
             # A batch is seldom all that a host has left.
             if not claimed:
-                await asyncio.sleep(LOOK_SECONDS)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._look_now.wait()
 
     def _take_soon(self, game_id: UUID, epoch: int, sure_until_us: int = 0) -> None:
         self.background.spawn("take a game over", self._taken(game_id, epoch, sure_until_us))

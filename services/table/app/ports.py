@@ -166,12 +166,9 @@ class Store(Protocol):
         """The running games that this replica owns, with their epochs."""
         ...
 
-    async def claim(self, host_id: UUID, game_id: UUID, epoch: int) -> int | None:
-        """Take over one game, if it is at this epoch and abandoned: the new epoch, None if it was not to be had."""
-        ...
-
-    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
-        """Take over games that were released, or whose hosts are silent, a batch at a time: their ids and new epochs.
+    async def claim_abandoned(self, host_id: UUID, wanted: Sequence[UUID] = ()) -> list[tuple[UUID, int]]:
+        """Take over games that were released, or whose hosts are silent, a batch at a time and of the wanted ones if
+        there are any: their ids and new epochs.
 
         A host that has not itself been seen for a whole while without a break judges nobody.
         """

@@ -14,7 +14,7 @@ from chassis.errors import Refused
 from rules.game import Rejection
 from services.table.app import errors
 from services.table.app.host import Host
-from services.table.app.ports import GameLog, Owner, Store
+from services.table.app.ports import GameLog, Store
 from services.table.app.replicas import ATTEMPT_SECONDS, Answer, Answered, Asked, Replicas
 from services.table.app.requests import Command, Done, PlayerCommand, Request, Sign
 from services.table.app.running import late_answer
@@ -104,15 +104,14 @@ class Routing:
         for pause in chain(PAUSES_SECONDS, repeat(PAUSES_SECONDS[-1])):
             if self._host.stopping:
                 break
-            owner = await self._store.owner(game_id)
-            answer = await self._attempt(game_id, owner, request)
+            answer = await self._attempt(game_id, request)
             if answer is not None:
                 return answer
             # Who looks for abandoned games may take this one with the others.
             await self._host.comes(game_id, pause)
         raise errors.unavailable()
 
-    async def _attempt(self, game_id: UUID, owner: Owner | None, request: Request) -> Answer | None:
+    async def _attempt(self, game_id: UUID, request: Request) -> Answer | None:
         answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
         def answered(found: Answer | None) -> None:
@@ -120,7 +119,11 @@ class Routing:
             if not answer.done():
                 answer.set_result(found)
 
-        game = None if owner is None else await self._host.find(game_id, owner)
+        owner = None
+        game = self._host.games.get(game_id)
+        if game is None:
+            owner = await self._store.owner(game_id)
+            game = None if owner is None else await self._host.find(game_id, owner)
         if game is not None:
             game.handle(request, lambda outcome, repeated: answered(Answer(outcome, repeated)))
         elif owner is None or owner.host_id == self._host.id:

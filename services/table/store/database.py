@@ -22,6 +22,23 @@ _IS_ABANDONED: Final = f"""(g.host_id is null or g.host_id <> $1
     and not exists (select from hosts h, t where h.host_id = g.host_id and h.seen_at > t.at - {_SILENCE}))"""
 
 
+def _claim(which: str) -> str:
+    return f"""
+        with {_NOW}
+        update game_hosts g set host_id = $1, epoch = g.epoch + 1
+        from (
+            select game_id, epoch from game_hosts g
+            where not over and {which} and {_IS_ABANDONED}
+            limit {CLAIM_BATCH} for update skip locked
+        ) abandoned
+        where g.game_id = abandoned.game_id and g.epoch = abandoned.epoch
+        returning g.game_id, g.epoch"""
+
+
+_CLAIM_ANY: Final = _claim("true")
+_CLAIM_WANTED: Final = _claim("game_id = any($2::uuid[])")
+
+
 class Store:
     """Implements `app.ports.Store` on the schema `tables`."""
 
@@ -153,38 +170,11 @@ class Store:
         rows = await self._rows("select game_id, epoch from game_hosts where host_id = $1 and not over", host_id)
         return [(row["game_id"], row["epoch"]) for row in rows]
 
-    async def claim(self, host_id: UUID, game_id: UUID, epoch: int) -> int | None:
-        """Take over one game, if it is at this epoch and abandoned: the new epoch, None if it was not to be had."""
-        row = await self._row(
-            f"""
-            with {_NOW}
-            update game_hosts g set host_id = $1, epoch = epoch + 1
-            where game_id = $2 and epoch = $3 and not over and {_IS_ABANDONED}
-            returning epoch
-            """,
-            host_id,
-            game_id,
-            epoch,
-        )
-        return None if row is None else row["epoch"]
-
-    async def claim_abandoned(self, host_id: UUID) -> list[tuple[UUID, int]]:
-        """Take over abandoned games, a batch at a time; the row's lock lets only one claimer have each."""
-        rows = await self._rows(
-            f"""
-            with {_NOW}
-            update game_hosts g set host_id = $1, epoch = g.epoch + 1
-            from (
-                select game_id, epoch from game_hosts g
-                where not over and {_IS_ABANDONED}
-                limit {CLAIM_BATCH} for update skip locked
-            ) abandoned
-            where g.game_id = abandoned.game_id and g.epoch = abandoned.epoch
-            returning g.game_id, g.epoch
-            """,
-            host_id,
-        )
-        return [(row["game_id"], row["epoch"]) for row in rows]
+    async def claim_abandoned(self, host_id: UUID, wanted: Sequence[UUID] = ()) -> list[tuple[UUID, int]]:
+        """Take over abandoned games, a batch at a time, of the wanted ones if there are any; the row's lock lets only
+        one claimer have each. Answers with their new epochs."""
+        query, arguments = (_CLAIM_WANTED, (host_id, wanted)) if wanted else (_CLAIM_ANY, (host_id,))
+        return [(row["game_id"], row["epoch"]) for row in await self._rows(query, *arguments)]
 
     async def mark_over(self, game_id: UUID) -> None:
         """Nobody needs to host this game any more, and what was said at it is forgotten."""
