@@ -22,16 +22,18 @@ from chassis.telemetry import ProcessCollector, serve_metrics
 from services.matchmaker.app.alone import Alone
 from services.matchmaker.app.dealing import Dealing
 from services.matchmaker.app.forming import Former
+from services.matchmaker.app.friendly import FriendlyTables
 from services.matchmaker.app.quick_play import QuickPlay
 from services.matchmaker.catalogue import read_rooms
 from services.matchmaker.consumers import games
 from services.matchmaker.domain.quick_play import POOLS
-from services.matchmaker.rpc import api, me
+from services.matchmaker.rpc import api, friendly, me
 from services.matchmaker.rpc.me import NatsPlayers
 from services.matchmaker.rpc.others import Others
 from services.matchmaker.rpc.replicas import NatsReplicas
 from services.matchmaker.settings import MatchmakerSettings
 from services.matchmaker.store.attempts import PostgresAttempts
+from services.matchmaker.store.friendly import PostgresFriendlyTables
 from services.matchmaker.store.quick_play import PostgresQuickPlay
 
 log = structlog.get_logger(__name__)
@@ -62,7 +64,8 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         consumer = games.consumer(game_facts, pool, nats)
         relay = Relay(pool, nats, MATCHES)
 
-        store, attempts = PostgresQuickPlay(pool), PostgresAttempts(pool)
+        store, friendly_store = PostgresQuickPlay(pool), PostgresFriendlyTables(pool)
+        attempts = PostgresAttempts(pool)
         players, replicas = NatsPlayers(outbox), NatsReplicas(nats, outbox)
         dealing = Dealing(store, others.games, others.ledger, players, clock.now_us)
         formers = {
@@ -81,10 +84,12 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
             new_id=clock.new_id,
         )
         stack.push_async_callback(quick_play.stop)
+        tables = FriendlyTables(friendly_store, others.games, players, clock.now_us)
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        api.serve(server, quick_play, Alone(others.games, attempts, clock.now_us))
-        me.serve(server, store, clock.now_us)
+        api.serve(server, quick_play, tables, Alone(others.games, attempts, clock.now_us))
+        friendly.serve(server, tables)
+        me.serve(server, store, friendly_store, clock.now_us)
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [Report(CONSUMER, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
         revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
@@ -105,16 +110,20 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         for former in formers.values():
             former.start()
             stack.push_async_callback(former.stop)
-        stack.push_async_callback(end, asyncio.create_task(_forget(store, attempts), name="forget"))
+        tables.start()
+        stack.push_async_callback(tables.stop)
+        forgetting = asyncio.create_task(_forget(store, friendly_store, attempts), name="forget")
+        stack.push_async_callback(end, forgetting)
         await stack.enter_async_context(health.kept(server, health.reaches(pool)))
         yield Address(settings.listen.host, port)
 
 
-async def _forget(store: PostgresQuickPlay, attempts: PostgresAttempts) -> None:
+async def _forget(store: PostgresQuickPlay, friendly_store: PostgresFriendlyTables, attempts: PostgresAttempts) -> None:
     """Delete what is of no use any more, now and then; several replicas do no harm."""
     while True:
         try:
             await store.forget_ended()
+            await friendly_store.forget()
             await attempts.forget()
         except Exception as error:
             log.warning("what is old could not be deleted", error=in_a_line(error))

@@ -50,7 +50,8 @@ ACCOUNT: Final = Topic("accounts", "account", me_pb2.PART_ACCOUNT)
 GAMES: Final = Topic("table", "game", me_pb2.PART_GAMES)
 BALANCES: Final = Topic("ledger", "balances", me_pb2.PART_BALANCES)
 SEARCH: Final = Topic("matchmaker", "search", me_pb2.PART_SEARCH)
-_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES, SEARCH)}
+WAITING_TABLE: Final = Topic("matchmaker", "waiting_table", me_pb2.PART_WAITING_TABLE)
+_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES, SEARCH, WAITING_TABLE)}
 
 
 class Feed:
@@ -59,7 +60,7 @@ class Feed:
     def __init__(self, account_id: UUID, topics: Sequence[Topic]) -> None:
         self.account_id = account_id
         self.streams: set[Stream] = set()
-        self._topics = {topic.source: topic for topic in topics}
+        self._sources = {topic.source for topic in topics}
         self._things: Things = {}
         # By source that is being asked: what was heard since it was.
         self._heard: dict[str, Things] = {}
@@ -73,7 +74,7 @@ class Feed:
 
     def join(self, now: float) -> Stream:
         """A stream that begins as soon as each source has been asked from now on."""
-        stream = Stream(now, set(self._topics), HEARTBEAT)
+        stream = Stream(now, set(self._sources), HEARTBEAT)
         self.streams.add(stream)
         return stream
 
@@ -174,7 +175,9 @@ class Feed:
         if SEARCH.source in self._known:
             search = next((update.search for update in self._states("search")), me_pb2.Search())
             yield "search", me_pb2.WatchResponse(search=search).SerializeToString()
-        unavailable = sorted(self._topics[source].part for source in self._unavailable)
+            table = next((update.waiting_table for update in self._states("waiting_table")), me_pb2.WaitingTable())
+            yield "waiting_table", me_pb2.WatchResponse(waiting_table=table).SerializeToString()
+        unavailable = sorted(topic.part for topic in _TOPIC_OF.values() if topic.source in self._unavailable)
         yield "status", me_pb2.WatchResponse(status=me_pb2.Status(unavailable=unavailable)).SerializeToString()
 
     def _states(self, kind: str) -> Iterator[updates_pb2.Update]:

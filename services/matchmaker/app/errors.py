@@ -8,6 +8,7 @@ import grpc
 import structlog
 
 from chassis.errors import Refused, in_a_line
+from services.matchmaker.domain.friendly import TableRejection
 from services.matchmaker.domain.rooms import WhyNot
 
 log = structlog.get_logger(__name__)
@@ -87,6 +88,75 @@ def daily_not_finished() -> Refused:
         grpc.StatusCode.FAILED_PRECONDITION,
         "Finish the attempt that counts first: practice has the same deals.",
     )
+
+
+def table_not_found() -> Refused:
+    """No such table waits."""
+    return refused("TABLE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "There is no such table that waits.")
+
+
+def seated_elsewhere() -> Refused:
+    """A seat at one waiting table at a time."""
+    return refused(
+        "SEATED_ELSEWHERE", grpc.StatusCode.FAILED_PRECONDITION, "You have a seat at another table that waits."
+    )
+
+
+def game_running() -> Refused:
+    """A rematch comes after the game."""
+    return refused("GAME_RUNNING", grpc.StatusCode.PERMISSION_DENIED, "The game still runs.")
+
+
+def line_empty() -> Refused:
+    """Nothing is left of the line that could be seen."""
+    return refused("LINE_EMPTY", grpc.StatusCode.INVALID_ARGUMENT, "A line needs something to be seen.")
+
+
+def line_too_long() -> Refused:
+    """The line is too long, also without what is taken out of it."""
+    return refused("LINE_TOO_LONG", grpc.StatusCode.INVALID_ARGUMENT, "A line has at most 280 characters.")
+
+
+def too_many_lines() -> Refused:
+    """Nobody may say so much in so short a time."""
+    return refused("TOO_MANY_LINES", grpc.StatusCode.RESOURCE_EXHAUSTED, "Five lines in ten seconds are enough.")
+
+
+def table_rejected(rejection: TableRejection) -> Refused:
+    """What the table itself refuses."""
+    match rejection:
+        case TableRejection.UNKNOWN_GAME:
+            return unknown_game()
+        case TableRejection.UNKNOWN_VARIANT:
+            return Refused("UNKNOWN_VARIANT", grpc.StatusCode.INVALID_ARGUMENT, "The game has no such variant.")
+        case TableRejection.UNKNOWN_BOT:
+            return Refused("UNKNOWN_BOT", grpc.StatusCode.INVALID_ARGUMENT, "There is no bot of this level.")
+        case TableRejection.NO_SUCH_SEAT:
+            return Refused("NO_SUCH_SEAT", grpc.StatusCode.INVALID_ARGUMENT, "The table has no such seat.")
+        case TableRejection.SEAT_TAKEN:
+            return Refused(
+                "SEAT_TAKEN", grpc.StatusCode.FAILED_PRECONDITION, "Somebody has this seat, or it is kept for somebody."
+            )
+        case TableRejection.TABLE_DEALING:
+            return Refused("TABLE_DEALING", grpc.StatusCode.FAILED_PRECONDITION, "The cards are being dealt.")
+        case TableRejection.NOT_THE_OWNER:
+            return Refused("NOT_THE_OWNER", grpc.StatusCode.PERMISSION_DENIED, "Only the table's owner may do this.")
+        case TableRejection.NOT_AT_THE_TABLE:
+            return Refused(
+                "NOT_AT_THE_TABLE", grpc.StatusCode.FAILED_PRECONDITION, "There is no such person at the table."
+            )
+        case TableRejection.TABLE_FULL:
+            return Refused("TABLE_FULL", grpc.StatusCode.FAILED_PRECONDITION, "The table has too few seats.")
+        case TableRejection.REMOVED_FROM_TABLE:
+            return Refused(
+                "REMOVED_FROM_TABLE", grpc.StatusCode.PERMISSION_DENIED, "You were sent away from this table."
+            )
+        case TableRejection.NOT_READY:
+            return Refused("NOT_READY", grpc.StatusCode.FAILED_PRECONDITION, "Not everybody is ready.")
+        case TableRejection.TOO_FEW_SEATED:
+            return Refused("TOO_FEW_SEATED", grpc.StatusCode.FAILED_PRECONDITION, "The game is not played by so many.")
+        case never:
+            assert_never(never)
 
 
 async def answered(question: Awaitable[T]) -> T:

@@ -1,10 +1,12 @@
 """What the use cases need of the outside; `store` and `rpc` implement it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import date
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from services.matchmaker.domain.friendly import FriendlyTable
 from services.matchmaker.domain.pairing import Decision
 from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket
 
@@ -279,4 +281,123 @@ class Replicas(Protocol):
 
     def changed(self, pool: Pool, account: UUID) -> None:
         """The account's ticket is not what it was."""
+        ...
+
+
+# Friendly tables
+
+
+class SeatedElsewhere(Exception):
+    """Somebody who sits down has a seat at another table that waits."""
+
+
+class Line(NamedTuple):
+    """A line of a table's chat."""
+
+    line_no: int
+    account: UUID
+    text: str
+
+
+class Told(NamedTuple):
+    """A friendly table, and what is told with it."""
+
+    table: FriendlyTable
+    # Later states have higher numbers.
+    number: int
+    opened_at_ms: int
+    lines: Sequence[Line] = ()
+    # It is played; what it holds is who sits there.
+    running: bool = False
+
+
+class FriendlyGame(NamedTuple):
+    """A game that began at a friendly table."""
+
+    game_id: UUID
+    table: FriendlyTable
+
+
+class Changing(Protocol):
+    """One transaction about a table, which holds the table until it ends."""
+
+    @property
+    def table(self) -> FriendlyTable | None:
+        """The table as it is; None for none."""
+        ...
+
+    async def save(self, table: FriendlyTable) -> Told:
+        """The table is this from now on; without people it is closed. Raises SeatedElsewhere."""
+        ...
+
+
+class FriendlyStore(Protocol):
+    """Friendly tables. Refused while the database is away."""
+
+    async def add(self, table: FriendlyTable) -> Told | None:
+        """Open a table; None if its id or its code is taken. Raises SeatedElsewhere."""
+        ...
+
+    def changing(self, table_id: UUID) -> AbstractAsyncContextManager[Changing]:
+        """A transaction about a table; rolled back when it is left with an error."""
+        ...
+
+    async def get(self, table_id: UUID) -> Told | None:
+        """A table that waits."""
+        ...
+
+    async def by_code(self, code: str) -> Told | None:
+        """A table that waits, by its code."""
+        ...
+
+    async def of(self, account: UUID) -> Told | None:
+        """The table at which somebody sits."""
+        ...
+
+    async def waiting(self, game_type: str, free_only: bool, before: UUID | None, limit: int) -> Sequence[Told]:
+        """Tables that wait, the newest first."""
+        ...
+
+    async def running(self, game_type: str, free_only: bool, before: UUID | None, limit: int) -> Sequence[Told]:
+        """Tables that are played, the newest first."""
+        ...
+
+    async def answer(self, account: UUID, game_id: UUID, nonce: bytes) -> UUID | None:
+        """Keep what somebody adds to the shuffle; the table, or None if there is none that waits for it."""
+        ...
+
+    async def unanswered(self, table_id: UUID) -> int:
+        """How many have not answered the commitment."""
+        ...
+
+    async def fix(self, table_id: UUID) -> Mapping[UUID, bytes] | None:
+        """From now on no answer is taken: what was added to the shuffle. None if it is not being dealt any more."""
+        ...
+
+    async def began(self, table: FriendlyTable) -> None:
+        """The game of a table runs; the table is no more."""
+        ...
+
+    async def game(self, game_id: UUID) -> FriendlyGame | None:
+        """A game that began at a friendly table, lately."""
+        ...
+
+    async def gone(self) -> Sequence[tuple[UUID, UUID]]:
+        """Who was not heard for long, and at which table."""
+        ...
+
+    async def overdue(self) -> Sequence[UUID]:
+        """Tables whose deal takes too long: who began it may have died."""
+        ...
+
+    async def say(self, table_id: UUID, account: UUID, text: str) -> int | None:
+        """Keep a line; its number, or None if the player has said too much."""
+        ...
+
+
+class Guests(Protocol):
+    """The way to the streams of those at friendly tables. Does not wait."""
+
+    def tell_table(self, account: UUID, told: Told | None, number: int) -> None:
+        """The table at which somebody sits, whole; None for none any more."""
         ...

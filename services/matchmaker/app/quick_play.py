@@ -107,12 +107,12 @@ class QuickPlay:
         if known.ticket is not None:
             self._replicas.changed(known.ticket.pool, account)
 
-    async def add_nonce(self, account: UUID, game_id: UUID, nonce: bytes) -> None:
-        """Add to the shuffle of the table at which one sits."""
+    async def add_nonce(self, account: UUID, game_id: UUID, nonce: bytes) -> bool:
+        """Add to the shuffle of the table at which one sits; whether there is such a table of quick play."""
         pool = await self._tickets.answer(account, game_id, nonce)
-        if pool is None:
-            raise errors.nothing_to_answer()
-        self._replicas.changed(pool, account)
+        if pool is not None:
+            self._replicas.changed(pool, account)
+        return pool is not None
 
     async def here(self, account: UUID) -> None:
         """The player is there."""

@@ -8,6 +8,7 @@ from nats.aio.client import Client
 
 from chassis.database import Pool, Session
 from chassis.facts import GAMES, Consumer, Fact, FactsOwner
+from services.matchmaker.store import friendly
 from services.matchmaker.store.quick_play import game_over, seat_given_up
 
 CONSUMER: Final = "matchmaker"
@@ -26,8 +27,11 @@ async def apply(session: Session, fact: Fact) -> None:
     told = facts_pb2.GameFact.FromString(fact.payload)
     game_id = UUID(told.game_id)
     if kind == "seat_changed":
-        left = told.seat_changed.left_account_id
-        if left:
-            await seat_given_up(session, UUID(left), game_id)
+        changed = told.seat_changed
+        if changed.left_account_id:
+            await seat_given_up(session, UUID(changed.left_account_id), game_id)
+        now = UUID(changed.now.account_id) if changed.now.account_id else None
+        await friendly.seat_changed(session, game_id, changed.seat, now, changed.now.guest)
     else:
         await game_over(session, game_id)
+        await friendly.game_over(session, game_id)

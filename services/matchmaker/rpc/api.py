@@ -7,6 +7,7 @@ from levata.matchmaker.v1 import matchmaker_pb2
 
 from chassis.rpc import Access, Call, Server
 from services.matchmaker.app.alone import Alone
+from services.matchmaker.app.friendly import FriendlyTables
 from services.matchmaker.app.quick_play import OwnRoom, Player, QuickPlay
 from services.matchmaker.domain.rooms import WhyNot
 from services.matchmaker.rpc.me import ticket_message
@@ -21,16 +22,17 @@ _WHY_NOT: Final = {
 }
 
 
-def serve(server: Server, quick_play: QuickPlay, alone: Alone) -> None:
+def serve(server: Server, quick_play: QuickPlay, tables: FriendlyTables, alone: Alone) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, MatchmakerApi(quick_play, alone), Access.PLAYER)
+    server.add(_SERVICE, MatchmakerApi(quick_play, tables, alone), Access.PLAYER)
 
 
 class MatchmakerApi:
     """levata.matchmaker.v1.Matchmaker."""
 
-    def __init__(self, quick_play: QuickPlay, alone: Alone) -> None:
+    def __init__(self, quick_play: QuickPlay, tables: FriendlyTables, alone: Alone) -> None:
         self._quick_play = quick_play
+        self._tables = tables
         self._alone = alone
 
     async def rooms(self, request: matchmaker_pb2.RoomsRequest, call: Call) -> matchmaker_pb2.RoomsResponse:
@@ -50,7 +52,9 @@ class MatchmakerApi:
         return matchmaker_pb2.CancelTicketResponse()
 
     async def add_nonce(self, request: matchmaker_pb2.AddNonceRequest, call: Call) -> matchmaker_pb2.AddNonceResponse:
-        await self._quick_play.add_nonce(player_of(call).account, UUID(request.game_id), request.nonce)
+        account, game_id = player_of(call).account, UUID(request.game_id)
+        if not await self._quick_play.add_nonce(account, game_id, request.nonce):
+            await self._tables.answer(account, game_id, request.nonce)
         return matchmaker_pb2.AddNonceResponse()
 
     async def here(self, request: matchmaker_pb2.HereRequest, call: Call) -> matchmaker_pb2.HereResponse:

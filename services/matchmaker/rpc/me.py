@@ -4,12 +4,13 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from levata.matchmaker.v1 import matchmaker_pb2
+from levata.matchmaker.v1 import friendly_pb2, matchmaker_pb2
 from levata.me.v1 import me_pb2, updates_pb2
 
 from chassis.bus import Outbox
 from chassis.rpc import Access, Call, Server
-from services.matchmaker.app.ports import Standing, Tickets
+from services.matchmaker.app.ports import FriendlyStore, Standing, Tickets, Told
+from services.matchmaker.domain.friendly import Chair
 from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
 
 _SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
@@ -21,27 +22,32 @@ _STATES: Final = {
 }
 
 
-def serve(server: Server, tickets: Tickets, now_us: Callable[[], int]) -> None:
+def serve(server: Server, tickets: Tickets, tables: FriendlyStore, now_us: Callable[[], int]) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, SnapshotsApi(tickets, now_us), Access.by("accounts"))
+    server.add(_SERVICE, SnapshotsApi(tickets, tables, now_us), Access.by("accounts"))
 
 
 class SnapshotsApi:
     """levata.me.v1.Snapshots."""
 
-    def __init__(self, tickets: Tickets, now_us: Callable[[], int]) -> None:
+    def __init__(self, tickets: Tickets, tables: FriendlyStore, now_us: Callable[[], int]) -> None:
         self._tickets = tickets
+        self._tables = tables
         self._now_us = now_us
 
     async def snapshot(self, request: updates_pb2.SnapshotRequest, call: Call) -> updates_pb2.SnapshotResponse:
         # Before the rows are read: what is told of later commits has higher numbers.
         number = self._now_us()
-        standing = await self._tickets.standing(UUID(request.account_id))
-        return updates_pb2.SnapshotResponse(updates=[_update(standing, None, number)])
+        account = UUID(request.account_id)
+        standing = await self._tickets.standing(account)
+        told = await self._tables.of(account)
+        return updates_pb2.SnapshotResponse(
+            updates=[_update(standing, None, number), _table_update(told, number if told is None else told.number)]
+        )
 
 
 class NatsPlayers:
-    """Implements `app.ports.Players`."""
+    """Implements `app.ports.Players` and `app.ports.Guests`."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
@@ -49,6 +55,49 @@ class NatsPlayers:
     def tell(self, account: UUID, standing: Standing, ahead: int | None, number: int) -> None:
         """Publish it for the streams of the account."""
         self._outbox.send(f"levata.me.{account}", _update(standing, ahead, number).SerializeToString())
+
+    def tell_table(self, account: UUID, told: Told | None, number: int) -> None:
+        """The table at which somebody sits, whole; None for none any more."""
+        self._outbox.send(f"levata.me.{account}", _table_update(told, number).SerializeToString())
+
+
+def _table_update(told: Told | None, number: int) -> updates_pb2.Update:
+    table = None if told is None else friendly_message(told)
+    return updates_pb2.Update(number=number, waiting_table=me_pb2.WaitingTable(table=table))
+
+
+def friendly_message(told: Told) -> friendly_pb2.FriendlyTable:
+    """A friendly table as those who sit there see it."""
+    table = told.table
+    return friendly_pb2.FriendlyTable(
+        table_id=str(table.table_id),
+        code=table.code,
+        options=friendly_pb2.TableOptions(
+            game_type=table.options.game_type,
+            variant=table.options.variant,
+            bid_seconds=table.options.bid_seconds,
+            spectator_delay_seconds=table.options.spectator_delay_seconds,
+        ),
+        owner_account_id=str(table.owner),
+        seats=map(_chair_message, table.chairs),
+        game_id="" if table.game_id is None else str(table.game_id),
+        commitment=table.commitment,
+        lines=[
+            friendly_pb2.TableLine(line_no=line.line_no, account_id=str(line.account), text=line.text)
+            for line in told.lines
+        ],
+        opened_at_ms=told.opened_at_ms,
+        running=told.running,
+    )
+
+
+def _chair_message(chair: Chair) -> friendly_pb2.FriendlySeat:
+    return friendly_pb2.FriendlySeat(
+        account_id="" if chair.account is None else str(chair.account),
+        bot_level=chair.bot_level,
+        ready=chair.ready,
+        reserved_account_id="" if chair.kept_for is None else str(chair.kept_for),
+    )
 
 
 def _update(standing: Standing, ahead: int | None, number: int) -> updates_pb2.Update:

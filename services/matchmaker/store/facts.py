@@ -7,6 +7,7 @@ from levata.matchmaker.v1 import facts_pb2
 from levata.table.v1 import table_pb2
 
 from chassis.log import NewFact
+from services.matchmaker.domain.friendly import FriendlyTable
 from services.matchmaker.domain.quick_play import Pool
 
 SUBJECT = "levata.matches.{kind}.{table_id}"
@@ -18,6 +19,12 @@ def opened(
     """A table is there."""
     fact = facts_pb2.TableOpenedFact(mode=mode, game_type=pool.game_type, variant=pool.variant, room=room)
     return _fact(facts_pb2.TableFact(table_id=str(table_id), opened=fact))
+
+
+def friendly_opened(table: FriendlyTable) -> NewFact:
+    """A friendly table is there."""
+    pool = Pool(table.options.game_type, table.options.variant)
+    return opened(table.table_id, pool, mode=table_pb2.MODE_FRIENDLY)
 
 
 def seated(table_id: UUID, account: UUID) -> NewFact:

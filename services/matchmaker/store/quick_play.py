@@ -58,7 +58,10 @@ _ANSWER: Final = """
     from quick_table q
     where t.account_id = $1 and t.state = 2 and q.table_id = t.table_id and q.game_id = $2 and q.dealing_at is null
     returning t.game_type, t.variant"""
-_SEEN: Final = "update ticket set seen_at = levata_now() where account_id = any($1) and state < 4"
+# Also of those who sit at friendly tables: one says once that one is there.
+_SEEN: Final = """
+    with friends as (update friendly_seat set seen_at = levata_now() where account_id = any($1))
+    update ticket set seen_at = levata_now() where account_id = any($1) and state < 4"""
 _LEFT: Final = "delete from ticket where account_id = $1 and game_id = $2 returning true"
 
 _TAKE_TURN: Final = f"""
