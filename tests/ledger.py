@@ -17,6 +17,7 @@ from services.ledger.app.entries import Asked, EntryDesk
 from services.ledger.app.mondays import Mondays
 from services.ledger.catalogue import read_catalogue
 from services.ledger.consumers import accounts, games, league
+from services.ledger.domain.catalogue import Catalogue, Edition
 from services.ledger.domain.entries import RoomTerms
 from services.ledger.domain.journal import (
     COFFEES,
@@ -66,9 +67,9 @@ def entry_desk(pool: Pool, rooms: Mapping[int, RoomTerms] = CATALOGUE.rooms, now
     return EntryDesk(PostgresEntries(pool), mondays(pool, now_us), rooms)
 
 
-def mondays(pool: Pool, now_us: int) -> Mondays:
+def mondays(pool: Pool, now_us: int, catalogue: Catalogue = CATALOGUE) -> Mondays:
     """Who brings Monday's coffees, at some moment."""
-    return Mondays(PostgresMembers(pool), CATALOGUE, lambda: now_us)
+    return Mondays(PostgresMembers(pool), catalogue, lambda: now_us)
 
 
 async def give(pool: Pool, account: UUID, amount: int, currency: Currency = COIN) -> None:
@@ -181,13 +182,13 @@ def analysed(game_id: UUID, score: int, *, seat: int = 0, moves: int = 60, hinte
     return facts_pb2.GameFact(game_id=str(game_id), version=99, analysed=facts_pb2.AnalysedFact(seats=[found]))
 
 
-async def account_fact(pool: Pool, account: UUID, kind: str, at_us: int) -> None:
+async def account_fact(pool: Pool, account: UUID, kind: str, at_us: int, edition: Edition = EDITION) -> None:
     """Give an account's fact its effect, as the consumer does."""
     message = accounts_facts_pb2.AccountFact(account_id=str(account))
     getattr(message, kind).SetInParent()
     fact = Fact(1, f"levata.accounts.{kind}.{account}", message.SerializeToString(), at_us)
     async with pool.acquire() as session, session.transaction():
-        await accounts.Effects(EDITION).apply(session, fact)
+        await accounts.Effects(edition).apply(session, fact)
 
 
 async def week_closed(pool: Pool, week: date, **podiums: list[UUID]) -> None:

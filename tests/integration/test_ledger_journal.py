@@ -143,6 +143,20 @@ async def test_an_amount_beyond_all_bounds_is_refused(pool: Pool) -> None:
     await assert_adds_up(pool)
 
 
+async def test_an_account_of_the_house_that_is_full_takes_no_more(database: Database, pool: Pool) -> None:
+    async with JournalWriter(pool) as writer:
+        await writer.post(give("a", ALICE, 1))
+        operator = await asyncpg.connect(database.admin_dsn)
+        full = "update ledger.balance set posted = -9223372036854775808 where account = $1"
+        await operator.execute(full, House.GRANTS.value)
+        await operator.close()
+        decided = await asyncio.gather(*(writer.post(give(f"{n}", BOB, n % 2 + 1)) for n in range(6)))
+        assert {each.outcome for each in decided} == {Outcome.OVERFLOW}
+        # Back is possible.
+        assert (await writer.post(posted("back", GRANT, [Transfer(ALICE, House.GRANTS.value, COIN, 1)]))).outcome.stands
+    assert (BOB, COIN) not in await balances(pool)
+
+
 async def test_of_twenty_entries_for_the_same_coins_one_succeeds(pool: Pool) -> None:
     await outcomes(pool, give("a", ALICE, 100))
     async with JournalWriter(pool) as one, JournalWriter(pool) as other:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from random import Random
 from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 import asyncpg
 import pytest
@@ -13,10 +14,13 @@ from levata.table.v1 import table_pb2
 
 from chassis.database import Pool, open_pool
 from chassis.facts import FactLog
+from services.ledger import projections
 from services.ledger.app.entries import Asked
+from services.ledger.catalogue import read_catalogue
 from services.ledger.domain.journal import COFFEES, Currency
 from tests.conftest import Database
 from tests.ledger import (
+    CATALOGUE_FILE,
     CLASSIC,
     COIN,
     DOUBLE,
@@ -98,6 +102,11 @@ async def test_all_facts_of_a_day_again_and_in_any_order_change_nothing(pool: Po
     once = {COIN: 5 * 210, GOLD: 5 + 3 * 2 + 3 * 2, ONE_AND_A_HALF: 3, DOUBLE: 3}
     assert await owns(pool, alice) == once
     for fact in facts + Random(1).sample(facts, len(facts)):
+        await tell(pool, fact)
+    assert await owns(pool, alice) == once
+    # Nor after the balances were made anew.
+    assert (await projections.rebuild(pool, dry_run=False)).differences == ()
+    for fact in facts:
         await tell(pool, fact)
     assert await owns(pool, alice) == once
 
@@ -216,6 +225,21 @@ async def test_mondays_come_once_also_for_who_was_away(pool: Pool, alice: UUID, 
     query = "select cause_id from entry where key like 'monday:%' || $1 order by 1"
     weeks = [row["cause_id"] for row in await pool.fetch(query, str(alice))]
     assert weeks == ["2026-11-16", "2026-11-23", "2026-11-30", "2026-12-07"]
+
+
+@pytest.mark.parametrize(
+    ("registered", "midnight"),
+    # Clocks go forward and back on the Sunday before: Monday comes an hour earlier or later in UTC than a week ago.
+    [("2026-03-26T12:00:00", "2026-03-29T21:00:00"), ("2026-10-22T12:00:00", "2026-10-25T22:00:00")],
+)
+async def test_mondays_coffee_at_a_change_of_summer_time(
+    pool: Pool, alice: UUID, registered: str, midnight: str
+) -> None:
+    edition = read_catalogue(CATALOGUE_FILE, ZoneInfo("Europe/Bucharest"))
+    await account_fact(pool, alice, "registered", us(registered), edition)
+    for at_us, each in ((us(midnight) - 1, 10), (us(midnight), 12), (us(midnight) + DAY_US, 12)):
+        await mondays(pool, at_us, edition.catalogue).bring([alice])
+        assert await owns(pool, alice) == {COIN: 1_000, **coffees(each)}
 
 
 async def test_mondays_of_many_at_once_come_once(pool: Pool, alice: UUID, bob: UUID) -> None:

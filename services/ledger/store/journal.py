@@ -201,14 +201,16 @@ class JournalWriter:
                     if len(part) > 1:
                         middle = len(part) // 2
                         parts += [part[middle:], part[:middle]]
+                    elif isinstance(error, asyncpg.NumericValueOutOfRangeError):
+                        # Of an account of the house, whose balances are not looked at before.
+                        _answer(part[0], Decided(Outcome.OVERFLOW, 0))
                     else:
                         log.error("the ledger refuses an entry", key=part[0].entry.key, error=repr(error))
                         _answer_with(part[0], error)
                 else:
                     self._moved(players_of(waiting.entry for waiting in parts[-1]))
                     for waiting, outcome in zip(parts.pop(), decided, strict=True):
-                        if not waiting.done.done():
-                            waiting.done.set_result(outcome)
+                        _answer(waiting, outcome)
         finally:
             # Whether they were committed their keys will tell.
             for part in parts:
@@ -230,6 +232,11 @@ def _must_be_decided_again(error: Exception, session: Session) -> bool:
     """Postgres failed, or another replica put down one of the keys in the same moment; the entries are not at fault."""
     races = asyncpg.UniqueViolationError | asyncpg.DeadlockDetectedError | asyncpg.SerializationError
     return isinstance(error, races | TimeoutError) or is_trouble(error, session)
+
+
+def _answer(waiting: _Waiting, decided: Decided) -> None:
+    if not waiting.done.done():
+        waiting.done.set_result(decided)
 
 
 def _answer_with(waiting: _Waiting, error: Exception) -> None:
