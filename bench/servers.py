@@ -24,6 +24,7 @@ from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port, launched
 from tools.migrate import SCHEMAS, migrate_all
+from tools.up.servers import CATALOGUE
 
 DATABASE = "levata_bench"
 LOOK_SECONDS = 0.05
@@ -78,6 +79,21 @@ class Backend:
         }
         with self._service("accounts", own) as accounts:
             yield accounts
+
+    @contextlib.contextmanager
+    def ledger_service(self) -> Iterator[Service]:
+        """A ledger by the repository's catalogue; the services that it hears are not there."""
+        token = self.keys.jwks.with_name("ledger.token")
+        token.write_text(self.signer.service_token("ledger", 36_000))
+        own = {
+            "LEVATA_CATALOGUE_FILE": str(CATALOGUE),
+            "LEVATA_SERVICE_TOKEN_FILE": str(token),
+            "LEVATA_PEERS": json.dumps(
+                {name: [f"127.0.0.1:{free_port()}"] for name in ("table", "accounts", "league")}
+            ),
+        }
+        with self._service("ledger", own) as ledger:
+            yield ledger
 
     @contextlib.contextmanager
     def _service(self, name: str, own: Mapping[str, str]) -> Iterator[Service]:
