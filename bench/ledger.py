@@ -178,7 +178,7 @@ def _over_grpc(running: Backend, buyers: Sequence[UUID]) -> list[Ratio]:
         ours, echoed = uvloop.run(_calls_per_second(ledger.address, bare.address, running.signer, buyers))
     how = (
         f"coffee bought, two transfers each, by {CALLERS} callers of {BUYERS:,} accounts, {ROUNDS} x {SECONDS:g} s "
-        "alternating, medians; peer: a bare grpc.aio server that sends back what it gets"
+        "alternating, medians; peer: a bare grpc.aio server that sends the same call back"
     )
     return [more_is_better("purchases_over_grpc", ours, echoed, "calls/s", OVER_GRPC_FLOOR, how)]
 
@@ -190,7 +190,7 @@ async def _calls_per_second(
     async with connections(ledger) as at_ledger, connections(bare) as at_bare:
         calls = {
             "ours": _buying(at_ledger, [signer.player_token(str(buyer), False, 36_000) for buyer in buyers]),
-            "bare": _echoing(at_bare),
+            "bare": _echoing(at_bare, signer.player_token(str(buyers[0]), False, 36_000)),
         }
         for number in range(ROUNDS + 1):
             for name, call in calls.items():
@@ -222,14 +222,14 @@ def _buying(channels: Sequence[grpc.aio.Channel], tokens: Sequence[str]) -> Call
     return call
 
 
-def _echoing(channels: Sequence[grpc.aio.Channel]) -> Callable[[], Awaitable[None]]:
+def _echoing(channels: Sequence[grpc.aio.Channel], token: str) -> Callable[[], Awaitable[None]]:
     echo: list[Callable[..., Awaitable[bytes]]] = [channel.unary_unary(_ECHO) for channel in channels]
     turns = itertools.count()
     request = ledger_pb2.BuyCoffeeRequest(request_id=str(uuid4()), coffee=_COFFEE.value, gold=_COFFEE_GOLD)
-    sent = request.SerializeToString()
+    sent, shown = request.SerializeToString(), (("authorization", f"Bearer {token}"),)
 
     async def call() -> None:
-        assert await echo[next(turns) % len(echo)](sent, timeout=CALL_SECONDS) == sent
+        assert await echo[next(turns) % len(echo)](sent, metadata=shown, timeout=CALL_SECONDS) == sent
 
     return call
 

@@ -206,6 +206,10 @@ class Books:
         # What the last entry that was INSUFFICIENT had too little of.
         self.lacking: Currency | None = None
 
+    def input_hash_of(self, key: str) -> bytes:
+        """Of an entry that is in the books."""
+        return self._known[key]
+
     def decide(self, entry: Entry) -> Outcome:
         """What becomes of the entry; one that is done is in the books for those that follow."""
         known = self._known.get(entry.key)

@@ -64,7 +64,8 @@ async def put_down(session: Session, entries: Sequence[Entry]) -> list[Decided]:
     outcomes = [(books.decide(entry), books.lacking) for entry in entries]
     fresh = [entry for entry, (outcome, _) in zip(entries, outcomes, strict=True) if outcome is Outcome.DONE]
     if fresh:
-        numbers |= {record["key"]: record["number"] for record in await session.fetch(_PUT_DOWN, *_columns(fresh))}
+        put = await session.fetch(_PUT_DOWN, *_columns(fresh, books))
+        numbers |= {record["key"]: record["number"] for record in put}
     return [
         Decided(
             outcome,
@@ -97,11 +98,11 @@ async def _open_books(session: Session, entries: Sequence[Entry]) -> tuple[Books
     return books, {row["key"]: row["number"] for row in known}
 
 
-def _columns(entries: Sequence[Entry]) -> tuple[list[object], ...]:
+def _columns(entries: Sequence[Entry], books: Books) -> tuple[list[object], ...]:
     lines = [(entry.key, line, t) for entry in entries for line, t in enumerate(entry.transfers)]
     return (
         [entry.key for entry in entries],
-        [entry.input_hash for entry in entries],
+        [books.input_hash_of(entry.key) for entry in entries],
         [entry.kind.value for entry in entries],
         [entry.resolves for entry in entries],
         [entry.cause.kind.value for entry in entries],
@@ -155,7 +156,8 @@ class JournalWriter:
         done: asyncio.Future[Decided] = loop.create_future()
         self._waiting.append(_Waiting(entry, done, loop.time() + PATIENCE_SECONDS))
         self._something_waits.set()
-        return await asyncio.shield(done)
+        # The entry itself knows nothing of a caller that leaves.
+        return await done
 
     async def find(self, entry: Entry) -> Decided | None:
         """What `post` would answer because of what was put down before; None if its key is new."""

@@ -6,6 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from chassis.database import Pool, Session, refusing_while_away
+from chassis.gathered import Gathered
 from services.ledger.app.ports import Moved, Seen, nobody_is_told
 from services.ledger.domain.catalogue import Edition
 from services.ledger.domain.grants import WeeklyRank
@@ -22,11 +23,14 @@ _DELETE: Final = """
     on conflict do nothing"""
 _DELETED: Final = "select account_id from deleted_account where account_id = any($1)"
 _SEEN: Final = """
-    select exists (select from deleted_account where account_id = $1),
-           exists (select from member where account_id = $1 and mondays_until < $2)"""
+    select a.account, a.monday,
+           exists (select from deleted_account where account_id = a.account),
+           exists (select from member where account_id = a.account and mondays_until < a.monday)
+    from unnest($1::uuid[], $2::date[]) a (account, monday)"""
 # Who has no address is known by what was won.
 _KNOWN: Final = """
-    select (exists (select from member where account_id = $1) or exists (select from balance where account = $1))
+    select not is_house($1)
+       and (exists (select from member where account_id = $1) or exists (select from balance where account = $1))
        and not exists (select from deleted_account where account_id = $1)"""
 _DUE: Final = """
     select account_id, mondays_until from member m
@@ -78,13 +82,17 @@ class PostgresMembers:
     def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
         self._moved = moved
+        # Asked by every call of a player's.
+        self._seen = Gathered(self._read_seen)
 
     async def seen(self, account: UUID, monday: date) -> Seen:
         """What there is to know of an account that calls."""
+        return await self._seen.of((account, monday))
+
+    async def _read_seen(self, asked: Sequence[tuple[UUID, date]]) -> dict[tuple[UUID, date], Seen]:
         with refusing_while_away():
-            row = await self._pool.fetchrow(_SEEN, account, monday)
-        assert row is not None
-        return Seen(*row)
+            rows = await self._pool.fetch(_SEEN, *zip(*asked, strict=True))
+        return {(account, monday): Seen(deleted, due) for account, monday, deleted, due in rows}
 
     async def is_known(self, account: UUID) -> bool:
         """Whether the ledger has heard of an account that is still there."""
