@@ -7,6 +7,7 @@ who ask at once, one transaction for all that came in while the last one was und
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from math import ceil
 from typing import Final, NamedTuple, Self
 
 import asyncpg
@@ -21,6 +22,7 @@ from services.ledger.domain.journal import Balance, Books, Currency, Entry, Outc
 
 log = structlog.get_logger(__name__)
 
+WRITERS: Final = 2
 BATCH_ENTRIES_MAX: Final = 256
 WAITING_ENTRIES_MAX: Final = 20_000
 PAUSE_SECONDS: Final = 0.1
@@ -128,24 +130,27 @@ class _Waiting(NamedTuple):
 class JournalWriter:
     """Puts down the entries of all callers of this process. Implements `app.ports.Journal`.
 
-    Entries that come in while a transaction is under way make the next one: there is no timer, and a lone one goes at
-    once. An entry whose transaction's end is not known is simply decided again: its key tells.
+    Entries that come in while transactions are under way make the next one: there is no timer, and a lone one goes at
+    once. Two writers take turns, so that this process and Postgres work at the same time. An entry whose transaction's
+    end is not known is simply decided again: its key tells.
     """
 
-    def __init__(self, pool: Pool, moved: Moved = nobody_is_told) -> None:
+    def __init__(self, pool: Pool, moved: Moved = nobody_is_told, *, writers: int = WRITERS) -> None:
         self._pool = pool
         self._moved = moved
+        self._writers = writers
         self._waiting: deque[_Waiting] = deque()
         self._something_waits = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        # Writers with nothing to do.
+        self._idle = 0
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._work(), name="journal writer")
+        self._tasks = [asyncio.create_task(self._work(), name="journal writer") for _ in range(self._writers)]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            await end(self._task)
+        await asyncio.gather(*map(end, self._tasks))
         self._refuse(self._waiting)
 
     async def post(self, entry: Entry) -> Decided:
@@ -174,19 +179,24 @@ class JournalWriter:
             try:
                 async with self._pool.acquire() as session:
                     while True:
-                        await self._something_waits.wait()
-                        self._something_waits.clear()
-                        while batch := self._take():
-                            await self._write(session, batch)
+                        await self._write(session, await self._next_batch())
             except Exception as error:
                 log.warning("journal writer stumbled", error=repr(error))
                 self._give_up_late_ones()
                 self._something_waits.set()
                 await asyncio.sleep(PAUSE_SECONDS)
 
-    def _take(self) -> list[_Waiting]:
-        waiting = self._waiting
-        return [waiting.popleft() for _ in range(min(len(waiting), BATCH_ENTRIES_MAX))]
+    async def _next_batch(self) -> list[_Waiting]:
+        while not self._waiting:
+            self._something_waits.clear()
+            self._idle += 1
+            try:
+                await self._something_waits.wait()
+            finally:
+                self._idle -= 1
+        # Shared with the writers that have nothing to do.
+        share = ceil(len(self._waiting) / (1 + self._idle))
+        return [self._waiting.popleft() for _ in range(min(share, BATCH_ENTRIES_MAX))]
 
     async def _write(self, session: Session, batch: list[_Waiting]) -> None:
         """One transaction; if Postgres refuses it, halve it until the bad entry stands alone."""
