@@ -739,9 +739,7 @@ async def test_nobody_is_given_anything_who_was_never_heard_of(operator: Operato
     assert refusal.code is grpc.StatusCode.NOT_FOUND
 
 
-async def test_the_house_itself_is_given_nothing(
-    pool: Pool, player: Callable[..., Player], operator: Operator
-) -> None:
+async def test_the_house_itself_is_given_nothing(pool: Pool, player: Callable[..., Player], operator: Operator) -> None:
     await give(pool, player().account, 1)
     for house in House:
         with refused("ACCOUNT_NOT_FOUND"):
