@@ -108,7 +108,7 @@ async def hear_games(pool: Pool, facts: Iterable[Fact]) -> None:
 async def hear_ledger(pool: Pool, facts: Iterable[Fact]) -> None:
     """Give facts of the ledger their effects, as the consumer does."""
     async with pool.acquire() as session, session.transaction():
-        await ledger.apply(session, list(facts))
+        await ledger.Effects().apply(session, list(facts))
 
 
 async def heard_up_to(pool: Pool, games_fact: int, ledger_fact: int) -> None:

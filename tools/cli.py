@@ -30,7 +30,7 @@ class Command:
 COMMANDS: dict[str, tuple[Command, ...]] = {
     "Run it": (
         Command("up", "start the whole backend on this machine; Ctrl-C stops it"),
-        Command("play", "play a game in the terminal, against bots", "[--game GAME]"),
+        Command("play", "play a game in the terminal, against bots", "[--game GAME] [--week]"),
         Command("demo", "play whole games through the public port and check them from their log", "[--game GAME]"),
         Command("replay", "show a game from its log, trick by trick", "GAME_ID"),
         Command("mail", "the mails that were written instead of sent, the newest first", "[--follow]"),

@@ -23,6 +23,7 @@ from rules import registry
 from tools.client import CALL_SECONDS, Account, Client, Lost, patiently, sign_in_guest
 from tools.data import DEFAULT_DATA, DataFolder, NotRunning
 from tools.databases import service_dsn
+from tools.embedded.part import PartFailed
 from tools.picture import Picture
 from tools.recorded import Game, recorded
 from tools.tables import Match, open_table
@@ -60,8 +61,14 @@ def main(
     game: Annotated[str, typer.Option(help=f"One of {', '.join(registry.GAME_TYPES)}.")] = "romanian_whist",
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="The public port, if not the one of `up`.")] = None,
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="The data folder of `up`.")] = DEFAULT_DATA,
+    week: Annotated[
+        bool, typer.Option("--week", help="Instead, the end of a week of the league, in a backend of its own.")
+    ] = False,
 ) -> None:
     """Play whole games through the public port, and check them from their log."""
+    if week:
+        _end_a_week()
+        return
     folder = DataFolder(data)
     try:
         matches = matches_of(game)
@@ -73,6 +80,19 @@ def main(
         raise SystemExit(error.details() or error.code().name) from None
     if not all_agrees:
         raise SystemExit("Not everything agrees: see above.")
+
+
+def _end_a_week() -> None:
+    # It needs all of `up`, which the games do not.
+    from tools import week
+
+    try:
+        if not asyncio.run(week.run(Console(highlight=False))):
+            raise SystemExit("Not everything fits together: see above.")
+    except (Lost, PartFailed, week.NotInTime) as error:
+        raise SystemExit(str(error)) from None
+    except grpc.aio.AioRpcError as error:
+        raise SystemExit(error.details() or error.code().name) from None
 
 
 def matches_of(game_type: str) -> Sequence[Match]:

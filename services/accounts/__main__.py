@@ -32,7 +32,7 @@ from services.accounts.domain.codes import code_of
 from services.accounts.mail.outbox import Outbox
 from services.accounts.mail.sender import Sender
 from services.accounts.me import api as me_api
-from services.accounts.me.feed import BALANCES, GAMES, SEARCH
+from services.accounts.me.feed import BALANCES, GAMES, SEARCH, STANDING
 from services.accounts.me.hub import Hub
 from services.accounts.me.sources import OwnAccount, Service, Source
 from services.accounts.rpc import api
@@ -134,7 +134,7 @@ async def _other_sources(settings: AccountsSettings, stack: AsyncExitStack) -> S
     """The other services that have something to tell of an account."""
     snapshots = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
     sources = []
-    for topic in (GAMES, BALANCES, SEARCH):
+    for topic in (GAMES, BALANCES, SEARCH, STANDING):
         if addresses := settings.peers.get(topic.source):
             peers = Peers.at(addresses, settings.service_token, snapshots)
             sources.append(Service(topic, await stack.enter_async_context(peers)))

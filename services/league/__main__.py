@@ -13,17 +13,18 @@ from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import open_pool
 from chassis.facts import LEAGUE, Consumer, FactLog, FactsService, Relay, RemoteFacts, Report, Status
+from chassis.news import News
 from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.league.app.closing import Closing
-from services.league.app.standings import League
+from services.league.app.standings import League, Rank
 from services.league.consumers import games, ledger
 from services.league.consumers.rebuilding import Rebuilding
 from services.league.consumers.settlement import RemoteLedger
 from services.league.domain.terms import TERMS
-from services.league.rpc import league, operations, standings
+from services.league.rpc import league, me, operations, standings
 from services.league.settings import LeagueSettings
 from services.league.store.records import PostgresRecords
 from services.league.store.standings import PostgresStandings
@@ -49,20 +50,25 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
         token, zone = settings.service_token, settings.time_zone
         games_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], token))
         ledger_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["ledger"], token))
+        answers = League(PostgresStandings(pool), TERMS, zone)
+        outbox = bus.Outbox(nats)
+        await outbox.start()
+        stack.push_async_callback(outbox.stop)
+        news = News("standings", answers.ranks, me.NatsPlayers(outbox).tell)
         effects = games.Effects(zone, TERMS)
         consumers = {
-            GAMES_FACTS: effects.consumer(games_log, pool, nats),
-            LEDGER_FACTS: ledger.consumer(ledger_log, pool, nats),
+            GAMES_FACTS: games.consumer(games_log, pool, nats, effects, news.moved),
+            LEDGER_FACTS: ledger.consumer(ledger_log, pool, nats, news.moved),
         }
         relay = Relay(pool, nats, LEAGUE)
         remote_ledger = await stack.enter_async_context(RemoteLedger.at(settings.peers["ledger"], token))
-        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, TERMS), zone)
+        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, TERMS, news.moved), zone)
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
-        answers = League(PostgresStandings(pool), TERMS, zone)
         league.serve(server, PostgresRecords(pool), answers)
         standings.serve(server, answers)
+        me.serve(server, answers)
         operations.serve(server, Rebuilding(games_log, ledger_log, effects, pool, TERMS))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [
@@ -75,7 +81,7 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
             serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        workers: list[Relay | Consumer] = [relay, *consumers.values()]
+        workers: list[Relay | Consumer | News[Rank]] = [news, relay, *consumers.values()]
         for worker in workers:
             await worker.start()
             stack.push_async_callback(worker.stop)

@@ -13,6 +13,7 @@ from chassis.auth import Verifier
 from chassis.clock import Clock
 from chassis.database import Pool, open_pool
 from chassis.facts import LEDGER, Consumer, FactLog, FactsService, Relay, RemoteFacts, Report, Status
+from chassis.news import News
 from chassis.process import run
 from chassis.rpc import Access, Server
 from chassis.settings import Address
@@ -21,9 +22,9 @@ from services.ledger import projections
 from services.ledger.app.entries import EntryDesk
 from services.ledger.app.interventions import Interventions
 from services.ledger.app.mondays import Mondays
-from services.ledger.app.news import News
 from services.ledger.app.old_holds import OldHolds
 from services.ledger.app.operations import Rebuilt, Step
+from services.ledger.app.ports import Owned
 from services.ledger.app.refunds import RefundDesk
 from services.ledger.app.shop import Shop
 from services.ledger.catalogue import read_catalogue
@@ -62,7 +63,7 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
         await outbox.start()
         stack.push_async_callback(outbox.stop)
         balances = PostgresBalances(pool)
-        news = News(balances, me.NatsPlayers(outbox))
+        news = News("balances", balances.of, me.NatsPlayers(outbox).tell)
         await keep_edition(pool, edition)
         owners = {
             service: await stack.enter_async_context(RemoteFacts.at(settings.peers[service], settings.service_token))
@@ -101,7 +102,7 @@ async def build(settings: LedgerSettings) -> AsyncIterator[Address]:
             serve_metrics(settings.metrics_listen, [process, old_holds, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
-        workers: list[Relay | Consumer | OldHolds | News] = [news, relay, *consumers.values(), old_holds]
+        workers: list[Relay | Consumer | OldHolds | News[Owned]] = [news, relay, *consumers.values(), old_holds]
         for worker in workers:
             await worker.start()
             stack.push_async_callback(worker.stop)

@@ -13,7 +13,9 @@ import psycopg
 import pytest
 from levata.facts.v1 import facts_pb2 as log_pb2
 from levata.league.v1 import league_pb2, operations_pb2, standings_pb2
+from levata.me.v1 import updates_pb2
 from levata.table.v1 import facts_pb2
+from nats.aio.msg import Msg
 
 from chassis import bus
 from chassis.auth import KeyFiles, Signer, Verifier
@@ -220,6 +222,29 @@ async def test_weeks_are_closed_by_both_logs_rewarded_once_and_rebuilt_to_the_sa
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await world.as_player(BOB).GetStanding(league_pb2.GetStandingRequest(board=board))
         assert reason_of(refused.value) == "INVALID_REQUEST"
+
+
+async def test_clients_are_told_of_their_standing_when_it_changes_and_when_they_ask(
+    database: Database, nats: EmbeddedNats, keys: KeyFiles
+) -> None:
+    async with running(database, nats, keys) as world:
+        client = await bus.connect(nats.admin_url, "operator")
+        heard: list[updates_pb2.Update] = []
+
+        async def hear(message: Msg) -> None:
+            heard.append(updates_pb2.Update.FromString(message.data))
+
+        await client.subscribe(f"levata.me.{ALICE}", cb=hear)
+        await client.flush()
+        await world.play(seat(ALICE, 1), seat(BOB, 2))
+        await until(lambda: any(update.standing.points == 500 and update.standing.place == 1 for update in heard))
+        last = max((update for update in heard if update.HasField("standing")), key=lambda update: update.number)
+        async with channel(world.address, world.signer.service_token("accounts", 3600)) as opened:
+            service = stub(opened, updates_pb2.DESCRIPTOR.services_by_name["Snapshots"])
+            (now,) = (await service.Snapshot(updates_pb2.SnapshotRequest(account_id=str(ALICE)))).updates
+        assert now.number >= last.number
+        assert (now.standing.points, now.standing.place, getattr(now.standing, "class")) == (500, 1, "jack")
+        await client.close()
 
 
 async def _is(asked: Any, wanted: object) -> bool:

@@ -10,21 +10,29 @@ import asyncpg
 import pytest
 from levata.league.v1 import facts_pb2
 from levata.ledger.v1 import facts_pb2 as ledger_facts_pb2
+from levata.table.v1 import table_pb2
 
 from chassis.database import Pool, open_pool
 from chassis.facts import Fact
-from services.league.domain.boards import league_board
+from services.league.app.standings import StreakOf, Xp
+from services.league.domain.boards import daily_board, friendly_board, league_board
 from services.league.domain.classes import LeagueClass
+from services.league.domain.progress import Streak
+from services.league.domain.terms import TERMS
 from services.league.store.standings import PostgresStandings
 from tests.conftest import Database
 from tests.league import (
     MONDAY,
     Model,
     close,
+    daily_begun,
+    game_finished,
+    hear_games,
     hear_ledger,
     heard_up_to,
     prize_paid,
     refunded,
+    seat,
     standings,
     week_after,
 )
@@ -155,6 +163,36 @@ async def test_what_was_won_before_the_close_of_the_week_before_moves_with_its_a
     assert await blocks_fit(pool)
 
 
+async def test_closes_that_are_cut_off_anywhere_happen_once_each(pool: Pool) -> None:
+    chance = random.Random(50)
+    model = Model()
+    accounts = [UUID(int=number, version=4) for number in range(1, 13)]
+    number, week = 0, MONDAY
+    for _ in range(50):
+        facts = []
+        for account in accounts:
+            number += 1
+            facts.append(prize_paid(number, account, chance.randint(1, 5), week=week, seconds=number))
+            model.win(week, account, coins_of(facts[-1]), number)
+        await hear_ledger(pool, facts)
+        await heard_up_to(pool, number, number)
+        # Three replicas, stopped within the boundary's second or not at all.
+        replicas = [asyncio.create_task(close(pool, week, number, number)) for _ in range(3)]
+        for replica in replicas:
+            await asyncio.sleep(chance.random() * 0.01)
+            if chance.random() < 0.7:
+                replica.cancel()
+        await asyncio.gather(*replicas, return_exceptions=True)
+        # One that is started afterwards.
+        assert await close(pool, week, number, number)
+        model.close(week)
+        week = week_after(week)
+    closed = [fact.week for fact in await told(pool) if fact.HasField("week_closed")]
+    assert closed == sorted(set(closed)) and len(closed) == 50
+    classes = {row["account_id"]: row["class"] for row in await pool.fetch("select * from member_class")}
+    assert classes == model.class_of
+
+
 async def blocks_fit(pool: Pool) -> bool:
     """Whether the blocks count exactly the scores between them."""
     return not await pool.fetch("""
@@ -235,3 +273,50 @@ async def test_places_of_many_with_equal_scores_are_counted_exactly(pool: Pool) 
         assert [line.account_id for line in around.lines] == order[first - 1 : place + 3]
         assert [line.place for line in around.lines] == list(range(first, min(6_000, place + 3) + 1))
         assert around.players == 6_000
+
+
+# Games
+
+
+async def test_xp_streaks_friendly_tables_and_dailies_follow_from_games_in_any_order(pool: Pool) -> None:
+    first, second = UUID(int=101, version=4), UUID(int=102, version=4)
+    facts = [
+        game_finished(1, [seat(ALICE, 1), seat(BOB, 2), seat(CAROL, 3), seat(DAVE, 4)]),
+        game_finished(2, [seat(ALICE, 2), seat(BOB, 3), seat(CAROL, 4), seat(DAVE, 1)]),
+        game_finished(3, [seat(ALICE, 1), seat(BOB, 2)], mode=table_pb2.MODE_FRIENDLY),
+        game_finished(4, [seat(ALICE, 2), seat(BOB, 1)], mode=table_pb2.MODE_FRIENDLY),
+        daily_begun(5, ALICE, "2026-11-10", first),
+        daily_begun(6, ALICE, "2026-11-10", second),
+        daily_finished(7, second, ALICE, 90),
+        daily_finished(8, first, ALICE, 40),
+    ]
+    chance = random.Random(3)
+    for _ in range(4):
+        chance.shuffle(facts)
+        await hear_games(pool, [*facts[:3], *facts[:2]])
+        await hear_games(pool, facts[3:])
+    reader = PostgresStandings(pool)
+    alice, bob, carol = await reader.reached([ALICE, BOB, CAROL], MONDAY)
+    assert (alice.progress.xp, bob.progress.xp) == (130 + 120 + 130 + 120 + 130 * 2, 120 + 110 + 120 + 130)
+    # Of four seats the first two are the podium.
+    assert [each.progress.streak for each in (alice, bob, carol)] == [Streak.FIRE, Streak.NONE, Streak.ICE]
+    friendly = await reader.top(friendly_board(MONDAY), 10)
+    assert [(line.account_id, line.points) for line in friendly.lines] == [(ALICE, 17), (BOB, 17)]
+    daily = await reader.top(daily_board(date(2026, 11, 10), "oh_hell"), 10)
+    assert [(line.account_id, line.points) for line in daily.lines] == [(ALICE, 40)]
+    for account, number, total in (
+        (ALICE, Xp(), alice.progress.xp),
+        (ALICE, friendly_board(MONDAY), 17),
+        (ALICE, daily_board(date(2026, 11, 10), "oh_hell"), 40),
+    ):
+        explained = await reader.causes(account, number, 2**63 - 1, 100)
+        assert (explained.total, sum(cause.amount for cause in explained.causes)) == (total, total)
+    streak = await reader.causes(CAROL, StreakOf(), 2**63 - 1, 100)
+    assert [(cause.fact, cause.podium) for cause in streak.causes] == [(2, False), (1, False)]
+    levels = [fact.level_reached.level for fact in await told(pool) if fact.account_id == str(ALICE)]
+    assert sorted(level for level in levels if level) == list(range(2, alice.progress.level(TERMS) + 1))
+
+
+def daily_finished(number: int, game_id: UUID, account: UUID, total: int) -> Fact:
+    seats = [seat(account, 1, total=total)]
+    return game_finished(number, seats, mode=table_pb2.MODE_DAILY, day="2026-11-10", game_id=game_id)

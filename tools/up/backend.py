@@ -10,9 +10,11 @@ import time
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from chassis.auth import key_files, make_keys
 from chassis.files import LOOK_SECONDS
@@ -27,6 +29,7 @@ from tools.embedded.part import POLL_SECONDS, Part, PartFailed
 from tools.embedded.postgres import EmbeddedPostgres
 from tools.embedded.process import Child, free_port
 from tools.migrate import SCHEMAS, migrate_all
+from tools.tokens import NOT_AHEAD
 from tools.up.screen import Screen
 from tools.up.servers import POSTGRES_VARIABLE, OwnNats, OwnPostgres, nats_for, postgres_for, told_besides
 from tools.up.service import KINDS, ServiceProcess, Surroundings
@@ -48,6 +51,8 @@ class Options:
     replicas: dict[str, int]
     log_format: str
     log_level: str
+    # By how much the services' clocks run ahead: for demonstrations.
+    ahead: timedelta = NOT_AHEAD
 
 
 class Backend:
@@ -88,6 +93,8 @@ class Backend:
         if isinstance(postgres, EmbeddedPostgres) and postgres.remark:
             self._screen.note(postgres.remark)
         await self._migrate(postgres)
+        if self._options.ahead:
+            await asyncio.to_thread(_set_clocks_ahead, postgres.admin_dsn, self._options.ahead)
         services = self._services(postgres, nats)
         await self._bring_up(services)
         replicas = {name: [part.address for part in services if part.service == name] for name in KINDS}
@@ -132,7 +139,7 @@ class Backend:
     ) -> Sequence[ServiceProcess]:
         self._folder.keys.mkdir(exist_ok=True, mode=0o700)
         keys = make_keys(self._folder.keys)
-        self._folder.tokens.issue(keys.signing_key, KINDS)
+        self._folder.tokens.issue(keys.signing_key, KINDS, self._options.ahead)
         self._in_background(self._watches, self._renew_tokens(keys.signing_key))
         # Chosen before any service starts, because each is told where the others are.
         peers = {
@@ -162,7 +169,7 @@ class Backend:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 if self._folder.tokens.are_due(signing_key):
-                    self._folder.tokens.issue(signing_key, KINDS)
+                    self._folder.tokens.issue(signing_key, KINDS, self._options.ahead)
             except (OSError, ValueError) as error:
                 self._screen.problem(f"The services' tokens cannot be renewed: {error}")
 
@@ -236,6 +243,14 @@ class Backend:
         for part in reversed(self._parts):
             if part not in services:
                 await asyncio.to_thread(part.stop)
+
+
+def _set_clocks_ahead(dsn: str, ahead: timedelta) -> None:
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        for schema in SCHEMAS.values():
+            admin.execute(
+                sql.SQL("update {}.clock_offset set amount = %s").format(sql.Identifier(schema.name)), [ahead]
+            )
 
 
 async def _next_line(reader: asyncio.StreamReader) -> bytes:

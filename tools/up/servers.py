@@ -98,11 +98,12 @@ def told_besides(kind: Kind, folder: DataFolder) -> Mapping[str, str]:
     Who signs people in: its secret, and a mailbox. The ledger and the matchmaker: the catalogue.
     """
     told: dict[str, str] = {}
-    variables: tuple[str, ...] = ()
+    # Days and weeks must be the same for all.
+    variables: tuple[str, ...] = (TIME_ZONE_VARIABLE,)
     if kind.signs_in:
         told = {"LEVATA_SECRET_FILE": str(folder.accounts_secret()), "LEVATA_MAIL_URL": maildir.url_of(folder.mail)}
-        variables = (*SIGN_IN_VARIABLES, TIME_ZONE_VARIABLE)
+        variables += SIGN_IN_VARIABLES
     if kind.has_catalogue:
         told = {CATALOGUE_VARIABLE: str(CATALOGUE)}
-        variables = (CATALOGUE_VARIABLE, TIME_ZONE_VARIABLE)
+        variables += (CATALOGUE_VARIABLE,)
     return told | {name: value for name, value in os.environ.items() if name.startswith(variables)}

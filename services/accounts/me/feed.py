@@ -49,9 +49,10 @@ class Topic(NamedTuple):
 ACCOUNT: Final = Topic("accounts", "account", me_pb2.PART_ACCOUNT)
 GAMES: Final = Topic("table", "game", me_pb2.PART_GAMES)
 BALANCES: Final = Topic("ledger", "balances", me_pb2.PART_BALANCES)
+STANDING: Final = Topic("league", "standing", me_pb2.PART_STANDING)
 SEARCH: Final = Topic("matchmaker", "search", me_pb2.PART_SEARCH)
 WAITING_TABLE: Final = Topic("matchmaker", "waiting_table", me_pb2.PART_WAITING_TABLE)
-_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES, SEARCH, WAITING_TABLE)}
+_TOPIC_OF: Final = {topic.thing: topic for topic in (ACCOUNT, GAMES, BALANCES, STANDING, SEARCH, WAITING_TABLE)}
 
 
 class Feed:
@@ -172,6 +173,9 @@ class Feed:
         if BALANCES.source in self._known:
             for update in self._states("balances"):
                 yield "balances", me_pb2.WatchResponse(balances=update.balances).SerializeToString()
+        if STANDING.source in self._known:
+            for update in self._states("standing"):
+                yield "standing", me_pb2.WatchResponse(standing=update.standing).SerializeToString()
         if SEARCH.source in self._known:
             search = next((update.search for update in self._states("search")), me_pb2.Search())
             yield "search", me_pb2.WatchResponse(search=search).SerializeToString()

@@ -1,6 +1,6 @@
 """Where accounts stand: ranks, leaderboards, and the facts behind each number."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, tzinfo
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
@@ -14,6 +14,13 @@ from services.league.domain.terms import Terms
 TOP_MAX: Final = 100
 WEEKS_MAX: Final = 20
 CAUSES_MAX: Final = 100
+
+# Told of accounts for whom something has changed, after the commit.
+Moved: TypeAlias = Callable[[Collection[UUID]], None]
+
+
+def nobody_is_told(accounts: Collection[UUID]) -> None:
+    """For who has no clients."""
 
 
 class Placed(NamedTuple):
@@ -42,6 +49,8 @@ class Reached(NamedTuple):
     placed: Placed | None
     # Who counts in the class in the week.
     players: int
+    # Of the moment: a later one's is higher.
+    number: int
 
 
 class Rank(NamedTuple):
@@ -60,6 +69,8 @@ class Rank(NamedTuple):
     points: int
     # Among all players: from 0, the best, to 1, a beginner.
     standing: float
+    # Of the moment: a later one's is higher.
+    number: int
 
 
 class OwnWeek(NamedTuple):
@@ -147,10 +158,10 @@ class League:
         """The week that runs."""
         return week_of(day_of(await self._standings.now_us(), self._zone))
 
-    async def ranks(self, accounts: Sequence[UUID]) -> list[Rank]:
+    async def ranks(self, accounts: Collection[UUID]) -> list[Rank]:
         """Of each account, in the order asked."""
         week = await self.week()
-        return [self._rank(week, reached) for reached in await self._standings.reached(accounts, week)]
+        return [self._rank(week, reached) for reached in await self._standings.reached(list(accounts), week)]
 
     async def board(
         self, contest: Contest, account: UUID, begins: date | None, league_class: LeagueClass | None, game_type: str
@@ -183,7 +194,7 @@ class League:
         return await self._standings.causes(account, number, before_fact or 2**63 - 1, CAUSES_MAX)
 
     def _rank(self, week: date, reached: Reached) -> Rank:
-        account, progress, league_class, placed, players = reached
+        account, progress, league_class, placed, players, number = reached
         level = progress.level(self._terms)
         place = placed.place if placed else 0
         return Rank(
@@ -198,4 +209,5 @@ class League:
             place,
             placed.points if placed else 0,
             standing(league_class, place, players, progress.xp, self._terms),
+            number,
         )

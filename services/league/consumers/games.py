@@ -11,13 +11,14 @@ from nats.aio.client import Client
 from chassis.database import Pool, Session
 from chassis.facts import GAMES, Consumer, Fact, FactsOwner, publish
 from rules.calendar import day_of, week_of
+from services.league.app.standings import Moved, nobody_is_told
 from services.league.domain.games import FinishedGame, Mode, Seat
 from services.league.domain.terms import Terms
 from services.league.domain.weeks import Close, counted_week
 from services.league.projections import scores
 from services.league.projections.builds import live_build
 from services.league.projections.games import Added, Attempt, Played, add_attempts, add_games
-from services.league.store.closes import closes
+from services.league.store.closes import closes_before_now
 from services.league.store.facts import advances
 from services.league.store.names import GAMES_CONSUMER
 
@@ -31,6 +32,22 @@ _MODES: Final = {
 }
 
 
+def consumer(
+    owner: FactsOwner, pool: Pool, nats: Client, effects: "Effects", moved: Moved = nobody_is_told
+) -> Consumer:
+    """The league's consumer of the games' facts."""
+    return Consumer(
+        GAMES_CONSUMER,
+        GAMES,
+        owner,
+        pool,
+        nats,
+        effects.apply_one,
+        apply_all=effects.apply,
+        committed=lambda: moved(effects.take_moved()),
+    )
+
+
 class Effects:
     """What facts of games do."""
 
@@ -38,10 +55,13 @@ class Effects:
         """Weeks are of this time zone."""
         self._zone = zone
         self._terms = terms
+        # Accounts for whom something has changed since these were last taken.
+        self._moved: set[UUID] = set()
 
-    def consumer(self, owner: FactsOwner, pool: Pool, nats: Client) -> Consumer:
-        """The league's consumer of the games' facts."""
-        return Consumer(GAMES_CONSUMER, GAMES, owner, pool, nats, self.apply_one, apply_all=self.apply)
+    def take_moved(self) -> set[UUID]:
+        """Accounts for whom something has changed."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     async def apply_one(self, session: Session, fact: Fact) -> None:
         """Give one fact its effect."""
@@ -50,8 +70,9 @@ class Effects:
     async def apply(self, session: Session, facts: Sequence[Fact]) -> None:
         """Give facts their effects on the live build, and tell others what came of them."""
         build = await live_build(session)
-        added = await self.add(session, build, facts, await closes(session))
+        added = await self.add(session, build, facts, await closes_before_now(session))
         await scores.refresh(session, build, added.touched)
+        self._moved |= {advance.account_id for advance in added.advances}
         told = advances(added.advances, self._terms)
         if told:
             await publish(session, told)

@@ -10,29 +10,53 @@ from nats.aio.client import Client
 
 from chassis.database import Pool, Session
 from chassis.facts import LEDGER, Consumer, Fact, FactsOwner
+from services.league.app.standings import Moved, nobody_is_told
 from services.league.domain.weeks import Close, counted_week, still_counts
 from services.league.projections import scores
 from services.league.projections.builds import live_build
 from services.league.projections.prizes import Prize, add_prizes, counted_weeks, drop_prizes
 from services.league.projections.scores import Touched
-from services.league.store.closes import closes
+from services.league.store.closes import closes_before_now
 from services.league.store.names import LEDGER_CONSUMER
 
 
-def consumer(owner: FactsOwner, pool: Pool, nats: Client) -> Consumer:
+def consumer(owner: FactsOwner, pool: Pool, nats: Client, moved: Moved = nobody_is_told) -> Consumer:
     """The league's consumer of the ledger's facts."""
-    return Consumer(LEDGER_CONSUMER, LEDGER, owner, pool, nats, apply_one, apply_all=apply)
+    effects = Effects()
+    return Consumer(
+        LEDGER_CONSUMER,
+        LEDGER,
+        owner,
+        pool,
+        nats,
+        effects.apply_one,
+        apply_all=effects.apply,
+        committed=lambda: moved(effects.take_moved()),
+    )
 
 
-async def apply_one(session: Session, fact: Fact) -> None:
-    """Give one fact its effect."""
-    await apply(session, [fact])
+class Effects:
+    """What facts of the ledger do."""
 
+    def __init__(self) -> None:
+        # Accounts for whom something has changed since these were last taken.
+        self._moved: set[UUID] = set()
 
-async def apply(session: Session, facts: Sequence[Fact]) -> None:
-    """Give facts their effects on the live build."""
-    build = await live_build(session)
-    await scores.refresh(session, build, await add(session, build, facts, await closes(session)))
+    def take_moved(self) -> set[UUID]:
+        """Accounts for whom something has changed."""
+        moved, self._moved = self._moved, set()
+        return moved
+
+    async def apply_one(self, session: Session, fact: Fact) -> None:
+        """Give one fact its effect."""
+        await self.apply(session, [fact])
+
+    async def apply(self, session: Session, facts: Sequence[Fact]) -> None:
+        """Give facts their effects on the live build."""
+        build = await live_build(session)
+        touched = await add(session, build, facts, await closes_before_now(session))
+        await scores.refresh(session, build, touched)
+        self._moved |= {score.account_id for score in touched}
 
 
 async def add(session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> Touched:

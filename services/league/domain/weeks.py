@@ -31,6 +31,10 @@ class Close:
     ledger: HeardUpTo
 
 
+# Of a fact that is heard only now: no closed week was closed with it.
+NOTHING: Final = HeardUpTo(0)
+
+
 def week_after(week: date) -> date:
     """The next one."""
     return week + WEEK

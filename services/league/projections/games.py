@@ -114,6 +114,8 @@ async def add_games(session: Session, build: int, played: Iterable[Played], term
     for game, week, result in rows:
         if (game.game_id, result.seat) not in fresh_seats:
             continue
+        # A game that is told twice at once is one.
+        fresh_seats.remove((game.game_id, result.seat))
         account = result.account_id
         xp[account] = xp.get(account, 0) + result.xp
         if result.podium is not None:
@@ -124,6 +126,7 @@ async def add_games(session: Session, build: int, played: Iterable[Played], term
             touched.add(DailyScore(account, game.day, game.game_type))
     for game, account in left:
         if (game.game_id, account) in left_now:
+            left_now.remove((game.game_id, account))
             outcomes.setdefault(account, []).append(Outcome(game.fact, podium=False))
     return Added(await _advance(session, build, xp, outcomes), touched)
 

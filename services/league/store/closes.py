@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from chassis.database import Session
-from services.league.domain.weeks import Close, HeardUpTo
+from services.league.domain.weeks import NOTHING, Close, HeardUpTo
 
 _CLOSES: Final = "select week, games_fact, games_missing, ledger_fact, ledger_missing from week_close order by week"
 _LAST: Final = "select max(week) from week_close"
@@ -40,6 +40,11 @@ async def last_closed(session: Session) -> date | None:
     """The last closed week."""
     week: date | None = await session.fetchval(_LAST)
     return week
+
+
+async def closes_before_now(session: Session) -> list[Close]:
+    """The same for facts that are heard now: whatever their numbers, no week was closed with them."""
+    return [Close(close.week, NOTHING, NOTHING) for close in await closes(session)]
 
 
 async def append(session: Session, close: Close, logs: Logs, unpaid_facts: list[int]) -> None:

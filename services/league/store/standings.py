@@ -39,8 +39,14 @@ _CLOSED: Final = "board.contest <> 'daily' and exists (select from week_close wh
 
 _REACHED: Final = f"""
     select a.account_id, p.xp, p.last_fact, p.last_podium, p.before_fact, p.before_podium,
-           coalesce(c.class, 0) as class, s.points, s.reached_us, {_PLACE} as place, {_PLAYERS} as players
-    from unnest($1::uuid[]) with ordinality as a (account_id, number)
+           coalesce(c.class, 0) as class, s.points, s.reached_us, {_PLACE} as place, {_PLAYERS} as players,
+           moment.number
+    from (
+        -- How many transactions had ended by now: whatever changes a standing raises it.
+        select pg_snapshot_xmax(s)::text::bigint - (select count(*) from pg_snapshot_xip(s)) as number
+        from pg_current_snapshot() s
+    ) moment
+    cross join unnest($1::uuid[]) with ordinality as a (account_id, number)
     cross join live_build
     left join progress p on p.build = live_build.build and p.account_id = a.account_id
     left join member_class c on c.build = live_build.build and c.account_id = a.account_id
@@ -144,6 +150,7 @@ class PostgresStandings:
                 LeagueClass(row["class"]),
                 None if row["points"] is None else _placed(row["place"], row),
                 row["players"],
+                row["number"],
             )
             for row in rows
         ]

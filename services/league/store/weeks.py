@@ -12,6 +12,7 @@ from chassis.database import Pool, Session
 from chassis.facts import publish
 from chassis.log import NewFact
 from services.league.app.closing import DueWeek, Now
+from services.league.app.standings import Moved, nobody_is_told
 from services.league.domain.terms import Terms
 from services.league.domain.weeks import Close, HeardUpTo
 from services.league.projections import scores
@@ -38,9 +39,10 @@ _MISSING: Final = "select fact_no from parked_fact where consumer = $1 and fact_
 class PostgresWeeks:
     """Implements `app.closing.Weeks`."""
 
-    def __init__(self, pool: Pool, terms: Terms) -> None:
+    def __init__(self, pool: Pool, terms: Terms, moved: Moved = nobody_is_told) -> None:
         self._pool = pool
         self._terms = terms
+        self._moved = moved
 
     async def now(self) -> Now:
         """How things stand."""
@@ -87,6 +89,7 @@ class PostgresWeeks:
             counted=sum(each.counted for each in classes),
             moved=len(moves),
         )
+        self._moved([move.account_id for move in moves])
         return True
 
 

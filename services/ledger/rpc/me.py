@@ -34,7 +34,7 @@ class SnapshotsApi:
 
 
 class NatsPlayers:
-    """Implements `app.news.Players`."""
+    """The clients of accounts, over NATS: whoever watches."""
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox

@@ -1,16 +1,20 @@
-"""What accounts have, told to their clients after it has changed."""
+"""News of accounts: what has changed is read again after the commit, and told to their clients.
+
+What is told may be lost: clients are shown a snapshot now and then in any case.
+"""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 import structlog
 
 from chassis.errors import in_a_line
 from chassis.tasks import end
-from services.ledger.app.ports import Balances, Owned
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -18,27 +22,24 @@ ACCOUNTS_AT_ONCE: Final = 256
 # Accounts that wait to be told; more are left out: clients are shown a snapshot now and then in any case.
 WAITING_ACCOUNTS_MAX: Final = 20_000
 PAUSE_SECONDS: Final = 0.5
-# After a reading: what moves meanwhile is read together. Who moves money must not notice that it is told.
+# After a reading: what changes meanwhile is read together. Who changes things must not notice that it is told.
 BREATH_SECONDS: Final = 0.02
 
 
-class Players(Protocol):
-    """Clients that may be watching."""
+class News(Generic[T]):
+    """Reads again what there is to tell of accounts for whom something has changed, and tells it.
 
-    def tell(self, owned: Owned) -> None:
-        """Tell whoever watches this account. Does not wait, and may be lost."""
-        ...
-
-
-class News:
-    """Reads again what accounts have whose money has moved, and tells it.
-
-    Accounts that move while others are being read go together: however much moves, there are so many readings a second.
+    Accounts that change while others are being read go together: however much changes, there are so many readings a
+    second.
     """
 
-    def __init__(self, balances: Balances, players: Players) -> None:
-        self._balances = balances
-        self._players = players
+    def __init__(
+        self, of: str, read: Callable[[Collection[UUID]], Awaitable[Sequence[T]]], tell: Callable[[T], None]
+    ) -> None:
+        """`tell` does not wait. `of` is what the log calls it."""
+        self._of = of
+        self._read = read
+        self._tell = tell
         self._waiting: dict[UUID, None] = {}
         self._something_waits = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -46,7 +47,7 @@ class News:
     async def start(self) -> None:
         """Begin to tell."""
         assert self._task is None, "started twice"
-        self._task = asyncio.create_task(self._run(), name="news of balances")
+        self._task = asyncio.create_task(self._run(), name=f"news of {self._of}")
 
     async def stop(self) -> None:
         """Tell nothing more."""
@@ -55,7 +56,7 @@ class News:
             self._task = None
 
     def moved(self, accounts: Collection[UUID]) -> None:
-        """What these accounts have may be another than before; call it after the commit."""
+        """What there is to tell of these accounts may be another than before; call it after the commit."""
         if len(self._waiting) < WAITING_ACCOUNTS_MAX:
             self._waiting |= dict.fromkeys(accounts)
             self._something_waits.set()
@@ -66,14 +67,14 @@ class News:
             self._something_waits.clear()
             while self._waiting:
                 accounts = list(islice(self._waiting, ACCOUNTS_AT_ONCE))
-                # Before they are read: what moves from now on is told once more.
+                # Before they are read: what changes from now on is told once more.
                 for account in accounts:
                     del self._waiting[account]
                 try:
-                    for owned in await self._balances.of(accounts):
-                        self._players.tell(owned)
+                    for each in await self._read(accounts):
+                        self._tell(each)
                     await asyncio.sleep(BREATH_SECONDS)
                 except Exception as error:
-                    log.warning("balances cannot be told now", error=in_a_line(error))
+                    log.warning("news cannot be told now", of=self._of, error=in_a_line(error))
                     self.moved(accounts)
                     await asyncio.sleep(PAUSE_SECONDS)
