@@ -221,7 +221,7 @@ class _Week:
         return fits
 
     def _show(self, title: str, top: league_pb2.ListTopResponse, names: dict[str, str]) -> None:
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = Table(title=title, title_justify="left", title_style="bold", min_width=60)
         table.add_column("", justify="right")
         table.add_column("player")
         table.add_column("coins won", justify="right")
