@@ -1,4 +1,4 @@
-"""News of balances: nobody whose money moved is forgotten, whatever fails, and those who move often go together."""
+"""News of accounts: nobody for whom something changed is forgotten, whatever fails, and changes go together."""
 
 import asyncio
 from collections.abc import Collection
@@ -6,16 +6,15 @@ from uuid import UUID
 
 import pytest
 
-from services.ledger.app import news
-from services.ledger.app.news import News
-from services.ledger.app.ports import Owned
+from chassis import news
+from chassis.news import News
 from tests.facts import until
 
 ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
 
 
 class Readings:
-    """Stands for the ledger and for the clients: what was read, and what was told."""
+    """Stands for a service and for the clients: what was read, and what was told."""
 
     def __init__(self) -> None:
         self.failing = False
@@ -24,16 +23,16 @@ class Readings:
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
 
-    async def of(self, accounts: Collection[UUID]) -> list[Owned]:
+    async def of(self, accounts: Collection[UUID]) -> list[tuple[UUID, int]]:
         self.read.append(set(accounts))
         number = len(self.read)
         await self.may_go_on.wait()
         if self.failing:
-            raise OSError("the ledger is away")
-        return [Owned(account, number, {}) for account in accounts]
+            raise OSError("the service is away")
+        return [(account, number) for account in accounts]
 
-    def tell(self, owned: Owned) -> None:
-        self.told.append((owned.account, owned.number))
+    def tell(self, read: tuple[UUID, int]) -> None:
+        self.told.append(read)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_who_moves_while_others_are_read_is_told_with_the_next_reading() -> None:
     readings = Readings()
-    telling = News(readings, readings)
+    telling = News("readings", readings.of, readings.tell)
     await telling.start()
     readings.may_go_on.clear()
     telling.moved([ALICE])
@@ -61,7 +60,7 @@ async def test_who_moves_while_others_are_read_is_told_with_the_next_reading() -
 
 async def test_what_cannot_be_read_now_is_told_later() -> None:
     readings = Readings()
-    telling = News(readings, readings)
+    telling = News("readings", readings.of, readings.tell)
     await telling.start()
     readings.failing = True
     telling.moved([ALICE])
@@ -75,7 +74,7 @@ async def test_what_cannot_be_read_now_is_told_later() -> None:
 async def test_no_more_accounts_wait_than_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news, "WAITING_ACCOUNTS_MAX", 2)
     readings = Readings()
-    telling = News(readings, readings)
+    telling = News("readings", readings.of, readings.tell)
     telling.moved([ALICE, BOB])
     telling.moved([CAROL])
     await telling.start()
