@@ -151,8 +151,9 @@ class Player:
         address = self.backend.addresses["matchmaker"][self.replica]
         snapshots = self.backend.stub(address, self.backend.signer.service_token("accounts", 3600), _SNAPSHOTS)
         request = updates_pb2.SnapshotRequest(account_id=str(self.account))
-        (update,) = (await snapshots.Snapshot(request, timeout=CALL_SECONDS)).updates
-        return update.search.ticket if update.search.HasField("ticket") else None
+        snapshot: updates_pb2.SnapshotResponse = await snapshots.Snapshot(request, timeout=CALL_SECONDS)
+        (search,) = (update.search for update in snapshot.updates if update.HasField("search"))
+        return search.ticket if search.HasField("ticket") else None
 
     async def becomes(self, state: matchmaker_pb2.TicketState.ValueType) -> matchmaker_pb2.Ticket:
         """The ticket once it is in a state."""
