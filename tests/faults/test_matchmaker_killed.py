@@ -35,7 +35,7 @@ async def forming(backend: Backend) -> int:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             for number, process in enumerate(backend.processes["matchmaker"]):
-                words = process.log_path.read_text().splitlines() if process.log_path else []
+                words = process.log_path.read_text().splitlines()
                 if any(FORMS in line and POOL in line for line in words):
                     return number
             await asyncio.sleep(POLL_SECONDS)
@@ -103,7 +103,6 @@ async def test_a_former_that_stands_still_and_goes_on_changes_nothing(backend: B
     kinds = [facts_pb2.TableFact.FromString(row["payload"]).WhichOneof("kind") for row in rows]
     assert sorted(map(str, kinds)) == ["opened", "seated"]
     log_path = backend.processes["matchmaker"][victim].log_path
-    assert log_path is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         while FENCED not in log_path.read_text():
             await asyncio.sleep(POLL_SECONDS)
