@@ -12,26 +12,7 @@ from chassis.database import Pool
 # Given-up mails are kept for so long, without their address, for the operator to see.
 KEPT_DAYS: Final = 7
 
-# A code that was used, or that another one has replaced, is in nobody's mind any more.
-_WANTED: Final = "exists (select from sign_in_code c where c.code_id = m.code_id and c.spent_by is null)"
-
-
-def _claim(of_which: str = "true") -> str:
-    return f"""
-    update mail_outbox set next_at = levata_now() + $1 * interval '1 second', attempts = attempts + 1
-    where id = (
-        select id from mail_outbox m
-        where given_up is null and next_at <= levata_now() and expires_at > levata_now() and {_WANTED} and {of_which}
-        order by next_at limit 1
-        for update skip locked
-    )
-    returning id, address, language, code_id,
-              extract(epoch from expires_at - levata_now())::float8 as seconds_left, attempts"""
-
-
-_CLAIM: Final = _claim()
-# One commit a mail, where many are due: with the end of one goes the claim of the next.
-_SENT: Final = f"with sent as (delete from mail_outbox where id = $2) {_claim('id <> $2')}"
+_CLAIM: Final = "select * from claim_mail($1, $2)"
 # Only by who has the lease still: the attempts tell.
 _PUT_BACK: Final = """
     update mail_outbox set next_at = levata_now() + $3 * interval '1 second'
@@ -43,8 +24,11 @@ _GIVE_UP: Final = """
 _GIVE_UP_EXPIRED: Final = """
     update mail_outbox set given_up = $1, address = ''
     where given_up is null and expires_at <= levata_now() and next_at <= levata_now() returning id, attempts"""
-_DROP_UNWANTED: Final = f"""
-    delete from mail_outbox m where given_up is null and expires_at > levata_now() and not {_WANTED}"""
+# A code that was used, or that another one has replaced, is in nobody's mind any more.
+_DROP_UNWANTED: Final = """
+    delete from mail_outbox m
+    where given_up is null and expires_at > levata_now()
+      and not exists (select from sign_in_code c where c.code_id = m.code_id and c.spent_by is null)"""
 _FORGET: Final = f"""
     delete from mail_outbox
     where given_up is not null and created_at < levata_now() - interval '{KEPT_DAYS} days'"""
@@ -89,12 +73,14 @@ class Outbox:
 
     async def claim(self, lease_seconds: float) -> Mail | None:
         """Take the mail that has been due for longest; None when none is due."""
-        record = await self._pool.fetchrow(_CLAIM, lease_seconds)
-        return None if record is None else Mail(*record)
+        return await self._claim(lease_seconds, None)
 
     async def sent(self, mail: Mail, lease_seconds: float) -> Mail | None:
         """It is out, and nothing of it is kept; takes the next one, as `claim` does."""
-        record = await self._pool.fetchrow(_SENT, lease_seconds, mail.mail_id)
+        return await self._claim(lease_seconds, mail.mail_id)
+
+    async def _claim(self, lease_seconds: float, sent: UUID | None) -> Mail | None:
+        record = await self._pool.fetchrow(_CLAIM, lease_seconds, sent)
         return None if record is None else Mail(*record)
 
     async def put_back(self, mail: Mail, seconds: float) -> None:
