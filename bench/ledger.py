@@ -29,7 +29,7 @@ from services.ledger.store.journal import JournalWriter
 
 ACCOUNTS: Final = 100_000
 CALLERS: Final = 64
-BUYERS: Final = 1_000
+BUYERS: Final = 256
 ROUNDS, SECONDS, WARM_SECONDS = 3, 5.0, 2.0
 TRANSFERS_FLOOR, ONE_HOUSE_FLOOR = 2.0, 1.0
 OVER_GRPC_FLOOR = 0.5
