@@ -7,7 +7,7 @@ import typer
 
 from bench import report
 
-BENCHES = ("rules", "bots", "table", "edge", "ledger", "league")
+BENCHES = ("rules", "bots", "table", "edge", "ledger", "league", "matchmaker")
 HOLD_SECONDS = 600.0
 RESULTS_HEADING = """# Results
 

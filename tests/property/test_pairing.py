@@ -10,6 +10,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.arrivals import Arrivals, distances, first_come
 from services.matchmaker.domain.pairing import (
     DEALS_AFTER_US,
     LAST_MOVE_US,
@@ -23,7 +24,6 @@ from services.matchmaker.domain.pairing import (
     distance_max,
     pair,
 )
-from tests.arrivals import Arrivals, distances, first_come
 
 NOW_US = 1_800_000_000_000_000
 CAPACITY = 6
