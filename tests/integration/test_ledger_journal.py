@@ -76,26 +76,6 @@ async def test_an_entry_moves_money_once_and_is_held_to_its_content(pool: Pool) 
     assert await balances(pool) == {(ALICE, COIN): Balance(100), (House.GRANTS.value, COIN): Balance(-100)}
 
 
-async def test_an_accounts_entries_come_one_after_another_whatever_currencies_they_are_about(pool: Pool) -> None:
-    """So their numbers have the order of their commits: a statement that told of one knows all that come before it."""
-    waiting = """
-        select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"""
-    async with pool.acquire() as session:
-        first = session.transaction()
-        await first.start()
-        await put_down(session, [give("first", ALICE, 5, GOLD)])
-        second = asyncio.create_task(outcomes(pool, give("second", ALICE, 5, COFFEE)))
-        while not await pool.fetchval(waiting):
-            assert not second.done(), "the second did not wait for the first"
-            await asyncio.sleep(0.01)
-        # Others do not wait for either.
-        assert await outcomes(pool, give("of another", BOB, 5, COFFEE)) == [Outcome.DONE]
-        await first.commit()
-        assert await second == [Outcome.DONE]
-    keys = [row["key"] for row in await pool.fetch("select key from entry order by number")]
-    assert keys.index("first") < keys.index("second")
-
-
 async def test_what_is_held_cannot_be_spent_and_ends_once(pool: Pool) -> None:
     await outcomes(pool, give("a", ALICE, 100))
     held = pending("hold", GAME, [pay(ALICE, 80)])

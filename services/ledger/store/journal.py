@@ -80,10 +80,7 @@ async def put_down(session: Session, entries: Sequence[Entry]) -> list[Decided]:
 
 async def _open_books(session: Session, entries: Sequence[Entry]) -> tuple[Books, dict[str, int]]:
     """The books that the entries are decided by, and the numbers of those that are in the ledger already."""
-    touched = {(t.player, t.currency) for entry in entries for t in entry.transfers}
-    # Coins in any case: so an account's entries come one after another, with numbers in the order of their commits,
-    # whatever currencies they are about. What a statement has told of lower numbers stays so.
-    slots = sorted(touched | {(player, Currency.COIN) for player, _ in touched})
+    slots = sorted({(t.player, t.currency) for entry in entries for t in entry.transfers})
     balances: dict[Slot, Balance] = {}
     if slots:
         rows = await session.fetch(_LOCK_BALANCES, [slot[0] for slot in slots], [slot[1].value for slot in slots])
