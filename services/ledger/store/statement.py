@@ -33,7 +33,8 @@ _EVENTS: Final = f"""
     where {_PLAYER} = $1
     order by e.number desc, t.line"""
 # What the account had before all that is newer. Reading it each time costs a page the deeper it lies the more, some
-# microseconds for each entry above it; unlike sums that are handed on in page tokens it is right whatever a token says.
+# microseconds for each entry above it; and unlike sums that are handed on from page to page it is always right: what is
+# put down about two currencies at once may become visible after what has a higher number.
 _NEWER: Final = f"""
     select t.currency::text, sum(case when t.credit = $1 then t.amount else -t.amount end)::bigint
     from transfer t join entry e using (number)
