@@ -394,9 +394,11 @@ async def test_streams_that_come_and_go_leave_nothing_behind(
         for _ in range(20):
             await come_and_go()
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while any(now > then for now, then in zip(left(), before, strict=True)):
+            # The server learns of a client's leaving a little later, which may also be in the count of before.
+            while (
+                seen._feeds or seen._subscriptions or any(now > then for now, then in zip(left(), before, strict=True))
+            ):
                 await asyncio.sleep(0.05)
-        assert not seen._feeds and not seen._subscriptions
         assert all(not each._asked_at and not each._wanted for each in seen._askers.values())
 
 
