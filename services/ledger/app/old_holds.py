@@ -97,6 +97,8 @@ class OldHolds(Collector):
             await self._games.settle(game_id)
         except Refused as refused:
             if refused.code in _OF_ANY_GAME:
+                # Should it be this game's after all, the others have their turn before it is asked about again.
+                await self._entries.asked(game_id, PAUSE_SECONDS_MAX)
                 raise
             # Others are not to wait for this one.
             log.error("what became of a game cannot be settled", game=str(game_id), reason=refused.reason)
