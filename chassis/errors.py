@@ -64,6 +64,11 @@ class Refused(Exception):
         return cls(info.reason, _CODES[status.code], status.message, info.metadata, violations)
 
 
+def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -> Refused:
+    """A refusal with its metadata as keywords."""
+    return Refused(reason, code, message, metadata)
+
+
 def status_of(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
     """The rich status that came with an error, if any: what the network itself reports has none."""
     for key, value in error.trailing_metadata() or ():

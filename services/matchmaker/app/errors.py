@@ -7,18 +7,13 @@ from uuid import UUID
 import grpc
 import structlog
 
-from chassis.errors import Refused, in_a_line
+from chassis.errors import Refused, in_a_line, refused
 from services.matchmaker.domain.friendly import TableRejection
 from services.matchmaker.domain.rooms import WhyNot
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-
-def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -> Refused:
-    """A refusal with its metadata as keywords."""
-    return Refused(reason, code, message, metadata)
 
 
 def cannot_enter(reasons: Sequence[WhyNot]) -> Refused:

@@ -4,7 +4,7 @@ from typing import Final
 
 import grpc
 
-from chassis.errors import Refused
+from chassis.errors import Refused, refused
 from rules.game import Rejection
 from services.table.domain import SeatRejection
 
@@ -39,11 +39,6 @@ _INVALID: Final = frozenset(
         SeatRejection.NO_SUCH_SEAT,
     }
 )
-
-
-def refused(reason: str, code: grpc.StatusCode, message: str, **metadata: str) -> Refused:
-    """A refusal with its metadata as keywords."""
-    return Refused(reason, code, message, metadata)
 
 
 def rejected(rejection: Rejection | SeatRejection) -> Refused:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import grpc
 
-from chassis.errors import Refused
+from chassis.errors import Refused, refused
 from chassis.log import AppendResult
 from rules import registry
 from rules.chance import Chance, commitment
@@ -88,9 +88,7 @@ class Tables:
         prepared = await self._store.prepare(request_id, wanted)
         asked = (wanted.game_type, wanted.variant, wanted.seats, wanted.mode)
         if (prepared.game_type, prepared.variant, prepared.seats, prepared.mode) != asked:
-            raise errors.refused(
-                "REQUEST_ID_REUSED", grpc.StatusCode.ALREADY_EXISTS, "This request id prepared another game."
-            )
+            raise refused("REQUEST_ID_REUSED", grpc.StatusCode.ALREADY_EXISTS, "This request id prepared another game.")
         return prepared
 
     async def create(self, new: NewGame) -> int:
@@ -147,9 +145,9 @@ class Tables:
             raise errors.unavailable()
         if not first.kinds & Kind.CREATED:
             await self._store.mark_over(new.game_id)
-            raise errors.refused("GAME_CANCELLED", grpc.StatusCode.FAILED_PRECONDITION, "This id was cancelled.")
+            raise refused("GAME_CANCELLED", grpc.StatusCode.FAILED_PRECONDITION, "This id was cancelled.")
         if first.content_hash != new.content_hash:
-            raise errors.refused(
+            raise refused(
                 "GAME_ALREADY_CREATED", grpc.StatusCode.ALREADY_EXISTS, "The game was created with other content."
             )
         owner = await self._store.owner(new.game_id)
@@ -178,12 +176,12 @@ class Tables:
         today = domain.day_of(now_us)
         day = day or today
         if day > today:
-            raise errors.refused("DAY_NOT_BEGUN", grpc.StatusCode.FAILED_PRECONDITION, "The day has not begun.")
+            raise refused("DAY_NOT_BEGUN", grpc.StatusCode.FAILED_PRECONDITION, "The day has not begun.")
         seed = await self._store.daily_seed(game_type, day)
         if seed is None and day == today:
             seed = await self._store.offer_daily_seed(game_type, day, os.urandom(32))
         if seed is None:
-            raise errors.refused("DAILY_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "Nobody played that day's game.")
+            raise refused("DAILY_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "Nobody played that day's game.")
         return Daily(game, day, commitment(seed), seed if day < today else None)
 
     def ask(self, game_id: UUID, request: Request, done: Done) -> None:
@@ -302,7 +300,7 @@ def _ignored(outcome: Outcome, repeated: bool) -> None:
 def _known_game(game_type: str) -> Game:
     game = registry.game(game_type)
     if game is None:
-        raise errors.refused("UNKNOWN_GAME", grpc.StatusCode.INVALID_ARGUMENT, "There is no such game type.")
+        raise refused("UNKNOWN_GAME", grpc.StatusCode.INVALID_ARGUMENT, "There is no such game type.")
     return game
 
 
@@ -318,14 +316,12 @@ def _check_seats(prepared: PreparedGame, seats: Sequence[Occupant]) -> None:
         raise errors.rejected(Rejection.SEATS_NOT_ALLOWED)
     accounts = [seat.account for seat in seats if seat.account]
     if len(set(accounts)) != len(accounts):
-        raise errors.refused(
-            "SEATED_TWICE", grpc.StatusCode.INVALID_ARGUMENT, "An account holds at most one seat at a table."
-        )
+        raise refused("SEATED_TWICE", grpc.StatusCode.INVALID_ARGUMENT, "An account holds at most one seat at a table.")
     game = registry.game(prepared.game_type)
     assert game is not None
     for seat in seats:
         if seat.bot_level and seat.bot_level not in game.bots:
-            raise errors.refused("UNKNOWN_BOT", grpc.StatusCode.INVALID_ARGUMENT, "There is no bot of this level.")
+            raise refused("UNKNOWN_BOT", grpc.StatusCode.INVALID_ARGUMENT, "There is no bot of this level.")
 
 
 def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> domain.Step:
@@ -354,11 +350,11 @@ def _opening(prepared: PreparedGame, new: NewGame, host: str, now_us: int) -> do
 def not_shown_yet(table: Table) -> Refused:
     """A running game is shown from the caller's own seat only, and so is a daily until its day has ended."""
     if table.finished is not None:
-        return errors.refused(
+        return refused(
             "DAY_NOT_OVER",
             grpc.StatusCode.PERMISSION_DENIED,
             "Until its day has ended a daily is shown from your own seat only.",
         )
-    return errors.refused(
+    return refused(
         "GAME_RUNNING", grpc.StatusCode.PERMISSION_DENIED, "While the game runs it is shown from your own seat only."
     )

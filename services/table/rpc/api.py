@@ -13,7 +13,7 @@ import grpc
 from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import Caller, Role
-from chassis.errors import Refused
+from chassis.errors import Refused, refused
 from chassis.rpc import Access, Call, Server, checks_itself, validate
 from services.table.app import errors
 from services.table.app.delayed import DelayedGame, DelayedGames
@@ -148,7 +148,7 @@ class TableApi:
     async def play(self, call: Call) -> None:
         first = await call.read()
         if first is None or first.WhichOneof("kind") != "open":
-            raise errors.refused("OPEN_FIRST", grpc.StatusCode.INVALID_ARGUMENT, "The first message must open a game.")
+            raise refused("OPEN_FIRST", grpc.StatusCode.INVALID_ARGUMENT, "The first message must open a game.")
         validate(first)
         async with self._follow(first.open, call) as subscription:
             if subscription is None:
@@ -177,7 +177,7 @@ class TableApi:
                             self._tables.hear(game_id, Sign(call.who.subject))
                     case _:
                         validate(request)
-                        raise errors.refused(
+                        raise refused(
                             "OPEN_FIRST", grpc.StatusCode.INVALID_ARGUMENT, "Only the first message opens a game."
                         )
         except Exception:
@@ -303,7 +303,7 @@ class TableApi:
             try:
                 before = UUID(request.page_token)
             except ValueError:
-                raise errors.refused(
+                raise refused(
                     "PAGE_TOKEN_INVALID", grpc.StatusCode.INVALID_ARGUMENT, "The page token is not one of ours."
                 ) from None
         limit = request.page_size or LIST_PAGE
@@ -318,7 +318,7 @@ def _day(text: str) -> date | None:
     try:
         return date.fromisoformat(text) if text else None
     except ValueError:
-        raise errors.refused("NO_SUCH_DAY", grpc.StatusCode.INVALID_ARGUMENT, "There is no such day.") from None
+        raise refused("NO_SUCH_DAY", grpc.StatusCode.INVALID_ARGUMENT, "There is no such day.") from None
 
 
 def _command(who: Caller, request: table_pb2.ActRequest | table_pb2.PlayMove) -> PlayerCommand:
