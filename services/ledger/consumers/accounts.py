@@ -19,18 +19,8 @@ CONSUMER: Final = "ledger-accounts"
 
 
 def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition, moved: Moved = nobody_is_told) -> Consumer:
-    """The ledger's consumer of the accounts' facts; one a transaction, as those of games."""
-    effects = Effects(edition)
-    return Consumer(
-        CONSUMER,
-        ACCOUNTS,
-        owner,
-        pool,
-        nats,
-        effects.apply,
-        facts_at_once=1,
-        committed=lambda: moved(effects.take_moved()),
-    )
+    """The ledger's consumer of the accounts' facts."""
+    return Effects(edition).consumer(CONSUMER, ACCOUNTS, owner, pool, nats, moved)
 
 
 class Effects(Payer):

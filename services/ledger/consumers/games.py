@@ -35,22 +35,8 @@ _PRIZE_PAID: Final = "levata.ledger.prize_paid."
 
 
 def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition, moved: Moved = nobody_is_told) -> Consumer:
-    """The ledger's consumer of the games' facts.
-
-    One fact a transaction: the locks of balances are taken in one order within a transaction, and the order of facts is
-    another one.
-    """
-    effects = Effects(edition)
-    return Consumer(
-        CONSUMER,
-        GAMES,
-        owner,
-        pool,
-        nats,
-        effects.apply,
-        facts_at_once=1,
-        committed=lambda: moved(effects.take_moved()),
-    )
+    """The ledger's consumer of the games' facts."""
+    return Effects(edition).consumer(CONSUMER, GAMES, owner, pool, nats, moved)
 
 
 class Effects(Payer):

@@ -19,18 +19,8 @@ CONSUMER: Final = "ledger-league"
 
 
 def consumer(owner: FactsOwner, pool: Pool, nats: Client, edition: Edition, moved: Moved = nobody_is_told) -> Consumer:
-    """The ledger's consumer of the league's facts; one a transaction, as those of games."""
-    effects = Effects(edition)
-    return Consumer(
-        CONSUMER,
-        LEAGUE,
-        owner,
-        pool,
-        nats,
-        effects.apply,
-        facts_at_once=1,
-        committed=lambda: moved(effects.take_moved()),
-    )
+    """The ledger's consumer of the league's facts."""
+    return Effects(edition).consumer(CONSUMER, LEAGUE, owner, pool, nats, moved)
 
 
 class Effects(Payer):
