@@ -12,6 +12,7 @@ from chassis.database import Pool, Session
 from chassis.facts import GAMES, Consumer, Fact, FactsOwner, publish
 from rules.calendar import day_of, week_of
 from services.league.app.standings import Moved, nobody_is_told
+from services.league.consumers.effects import LiveEffects
 from services.league.domain.games import FinishedGame, Mode, Seat
 from services.league.domain.terms import Terms
 from services.league.domain.weeks import Close, counted_week
@@ -48,24 +49,14 @@ def consumer(
     )
 
 
-class Effects:
+class Effects(LiveEffects):
     """What facts of games do."""
 
     def __init__(self, zone: tzinfo, terms: Terms) -> None:
         """Weeks are of this time zone."""
+        super().__init__()
         self._zone = zone
         self._terms = terms
-        # Accounts for whom something has changed since these were last taken.
-        self._moved: set[UUID] = set()
-
-    def take_moved(self) -> set[UUID]:
-        """Accounts for whom something has changed."""
-        moved, self._moved = self._moved, set()
-        return moved
-
-    async def apply_one(self, session: Session, fact: Fact) -> None:
-        """Give one fact its effect."""
-        await self.apply(session, [fact])
 
     async def apply(self, session: Session, facts: Sequence[Fact]) -> None:
         """Give facts their effects on the live build, and tell others what came of them."""

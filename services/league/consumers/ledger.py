@@ -11,6 +11,7 @@ from nats.aio.client import Client
 from chassis.database import Pool, Session
 from chassis.facts import LEDGER, Consumer, Fact, FactsOwner
 from services.league.app.standings import Moved, nobody_is_told
+from services.league.consumers.effects import LiveEffects
 from services.league.domain.weeks import Close, counted_week, still_counts
 from services.league.projections import scores
 from services.league.projections.builds import live_build
@@ -35,21 +36,8 @@ def consumer(owner: FactsOwner, pool: Pool, nats: Client, moved: Moved = nobody_
     )
 
 
-class Effects:
+class Effects(LiveEffects):
     """What facts of the ledger do."""
-
-    def __init__(self) -> None:
-        # Accounts for whom something has changed since these were last taken.
-        self._moved: set[UUID] = set()
-
-    def take_moved(self) -> set[UUID]:
-        """Accounts for whom something has changed."""
-        moved, self._moved = self._moved, set()
-        return moved
-
-    async def apply_one(self, session: Session, fact: Fact) -> None:
-        """Give one fact its effect."""
-        await self.apply(session, [fact])
 
     async def apply(self, session: Session, facts: Sequence[Fact]) -> None:
         """Give facts their effects on the live build."""
