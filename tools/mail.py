@@ -4,13 +4,13 @@ The newest comes first; with `--follow` they come as they are written, until Ctr
 """
 
 import email
-import time
+import signal
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from email.message import EmailMessage
 from email.policy import default
 from pathlib import Path
+from threading import Event
 from typing import Annotated, NamedTuple
 
 import typer
@@ -42,14 +42,13 @@ class Mailbox:
         """All mails, or those to one address, newest first."""
         return list(self._read(reversed(self._files()), to))
 
-    def follow(self, to: str | None = None) -> Iterator[Mail]:
-        """Mails that come from now on, for ever."""
+    def follow(self, to: str | None, stop: Event) -> Iterator[Mail]:
+        """Mails that come from now on, until somebody wants it to stop."""
         known = set(self._files())
-        while True:
+        while not stop.wait(LOOK_SECONDS):
             fresh = [file for file in self._files() if file not in known]
             known.update(fresh)
             yield from self._read(fresh, to)
-            time.sleep(LOOK_SECONDS)
 
     def _files(self) -> list[Path]:
         """Oldest first."""
@@ -74,9 +73,11 @@ def main(
     console = Console(highlight=False, soft_wrap=True)
     mailbox = Mailbox(DataFolder(data))
     if follow:
-        with suppress(KeyboardInterrupt):
-            for mail in mailbox.follow(to):
-                _print(console, mail)
+        # Not by KeyboardInterrupt: raised in the callback of an import or of the collector it is lost.
+        stop = Event()
+        signal.signal(signal.SIGINT, lambda *_: stop.set())
+        for mail in mailbox.follow(to, stop):
+            _print(console, mail)
         return
     mails = mailbox.mails(to)
     if not mails:
