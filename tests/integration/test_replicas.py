@@ -12,6 +12,7 @@ from levata.table.v1 import games_pb2, table_pb2
 from chassis.auth import KeyFiles
 from chassis.log import LogReader
 from rules.cards import members
+from services.table.app.following import FollowedGame
 from services.table.rpc.messages import move_message
 from tests.conftest import Database
 from tests.persistent_players import StreamingPlayer, WatchingPlayer, assert_kept
@@ -117,6 +118,34 @@ async def test_play_elsewhere_answers_as_at_the_host(replicas: list[Service], re
     assert await refused(other.table(STRANGER).Act(act_request(game_id, move, 1))) == Refusal(
         "NOT_YOUR_SEAT", grpc.StatusCode.PERMISSION_DENIED
     )
+
+
+async def test_who_has_seen_more_than_a_replica_has_heard_of_is_told_the_rest_there(
+    replicas: list[Service], reader: LogReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A phone that moves from the host to a replica which is behind for a moment."""
+    host, other = replicas
+    game_id = await create_game(host, people=4, variant="1-8-1", clock=PATIENT)
+    script = Script(host, GameLog(reader, game_id))
+    await script.log.refresh()
+    before = other.table(STRANGER).Watch(table_pb2.WatchRequest(game_id=game_id))
+    assert (await before.read()).snapshot.version == 1
+    monkeypatch.setattr(FollowedGame, "hear", lambda *_: None)
+    move = move_message(next(members(script.table.legal)))
+    assert (await host.table(script.account).Act(act_request(game_id, move, 1))).version == 2
+    watch = other.table(script.account).Watch(table_pb2.WatchRequest(game_id=game_id, after_version=2))
+    await script.log.refresh()
+    move = move_message(next(members(script.table.legal)))
+    waiting = asyncio.create_task(watch.read())
+    assert (await host.table(script.account).Act(act_request(game_id, move, 2))).version == 3
+    # The replica compares what it follows with the log now and then.
+    while not (message := await waiting).HasField("commit"):
+        waiting = asyncio.create_task(watch.read())
+    assert message.commit.version == 3
+    future = other.table(STRANGER).Watch(table_pb2.WatchRequest(game_id=game_id, after_version=99))
+    assert await refused(future) == Refusal("FUTURE_VERSION", grpc.StatusCode.OUT_OF_RANGE)
+    before.cancel()
+    watch.cancel()
 
 
 async def test_a_game_that_is_nowhere(replicas: list[Service]) -> None:

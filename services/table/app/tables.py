@@ -220,11 +220,20 @@ class Tables:
         """Whether the game may be shown to all now, with its seed."""
         return table.is_disclosed(self.host.clock.now_us())
 
-    async def find(self, game_id: UUID) -> RunningGame | FollowedGame | Table:
+    async def find(self, game_id: UUID, known_version: int = 0) -> RunningGame | FollowedGame | Table:
         """A running game, hosted here or elsewhere, or a finished one as the log has it; refused if there is none.
 
-        Who wants to watch must subscribe before waiting for anything else.
+        `known_version` is what the caller has seen, perhaps at another replica, of which this one may not have heard
+        yet: then it reads on first. Who wants to watch must subscribe before waiting for anything else.
         """
+        found = await self._find(game_id)
+        if isinstance(found, FollowedGame) and found.table.version < known_version:
+            await found.catch_up()
+            # It may have ended, or have come to us.
+            found = await self._find(game_id)
+        return found
+
+    async def _find(self, game_id: UUID) -> RunningGame | FollowedGame | Table:
         here = self._here(game_id)
         if here is not None:
             return here

@@ -219,7 +219,7 @@ class TableApi:
     async def _follow(self, request: table_pb2.WatchRequest, call: Call) -> AsyncIterator[Subscription | None]:
         """Send a viewer what it lacks, and yield the subscription to all that comes; None when nothing will."""
         game_id, after_version = UUID(request.game_id), request.after_version
-        game = await self._tables.find(game_id)
+        game = await self._tables.find(game_id, after_version)
         table = game if isinstance(game, Table) else game.table
         # First of all: nobody is told anything of a game that they may not see, or not yet.
         viewer = _viewer(table, call.who, self._tables.is_disclosed(table))
