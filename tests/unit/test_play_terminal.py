@@ -193,3 +193,17 @@ async def test_every_size_shows_all_regions(size: tuple[int, int]) -> None:
             assert shown.height > 0
             assert shown.right <= size[0]
             assert shown.bottom <= size[1]
+
+
+async def test_nothing_is_painted_while_the_regions_are_taken_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = PlayApp(DomainSeat("oh_hell", "standard", 4), pace=0)
+    taken_down = []
+
+    def on_unmount(region: Static) -> None:
+        taken_down.append(region.id)
+        app.paint()
+
+    async with app.run_test(size=SMALLEST) as pilot:
+        await until(pilot, lambda: app.scene.picture.seats)
+        monkeypatch.setattr(Static, "on_unmount", on_unmount, raising=False)
+    assert "asking" in taken_down

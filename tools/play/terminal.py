@@ -151,7 +151,8 @@ class PlayApp(App[None]):
 
     @property
     def _is_at_table(self) -> bool:
-        return bool(self.screen_stack)
+        # While the app closes its regions go one by one, and clock and workers still run.
+        return self.is_running and bool(self.screen_stack)
 
     def _seconds_left(self) -> float | None:
         """What is left of the player's own clock, which may run before the turn is on the screen; None without one."""
