@@ -13,7 +13,7 @@ from chassis.auth import KeyFiles
 from services.ledger.domain.journal import Currency
 from tests.accounts import outcomes, refused
 from tests.conftest import Database
-from tests.matchmaking import ENDED, PLAYING, Backend, Player, start_backend
+from tests.matchmaking import ENDED, PLAYING, SEATED, Backend, Player, start_backend
 from tools.up.service import ServiceProcess
 
 SIX = 6
@@ -55,7 +55,10 @@ async def leave(game_id: str, *players: Player) -> None:
 
 async def test_six_who_come_play_with_each_other_in_the_order_of_joining(backend: Backend) -> None:
     players = [backend.player(replica=number % 2) for number in range(SIX)]
-    await enqueue_all(*players)
+    for player in players:
+        # Who comes through another replica is heard of a moment later, and might join after the next.
+        await player.enqueue()
+        await player.becomes(SEATED)
     table = await players[0].has_table()
     for number, player in enumerate(players):
         assert (await player.has_table()).table_id == table.table_id

@@ -93,9 +93,14 @@ _SEAT: Final = f"""
     update ticket set state = 2, table_id = wanted_table, place = new_place, nonce = null
     from placed where ticket_id = wanted_ticket and state = 1
     returning {_TICKET_COLUMNS}"""
+# They join behind those who are there, in the order in which they had joined their own table.
 _MOVE: Final = f"""
-    update ticket set table_id = $2, place = nextval('ticket_place'), nonce = null
-    where table_id = $1 and state = 2
+    with placed as (
+        select account_id as moving, nextval('ticket_place') as new_place
+        from (select account_id from ticket where table_id = $1 and state = 2 order by place) in_order
+    )
+    update ticket set table_id = $2, place = new_place, nonce = null
+    from placed where account_id = moving and table_id = $1 and state = 2
     returning {_TICKET_COLUMNS}"""
 _DROP_TABLES: Final = "delete from quick_table where table_id = any($1) returning table_id"
 _DROP_EMPTY: Final = """
@@ -230,7 +235,7 @@ class PostgresQuickPlay:
         return [_ticket(row) for row in await self._pool.fetch(_LIVE, accounts)]
 
     async def seat(self, turn: Turn, decisions: Sequence[Decision]) -> Sequence[QuickTicket]:
-        """Carry out what a round decided."""
+        """Carry out what a round decided; who has a new place, in the order of joining."""
         opened = [each for each in decisions if isinstance(each, Opened)]
         wanted = [(each.ticket.ticket_id, each.table_id) for each in decisions if isinstance(each, Opened | Seated)]
         moves = [each for each in decisions if isinstance(each, Moved)]
@@ -238,17 +243,18 @@ class PostgresQuickPlay:
             if opened:
                 rows = [(each.table_id, each.ticket.room, each.ticket.rank) for each in opened]
                 await session.execute(_OPEN, *turn.pool, *zip(*rows, strict=True))
-            changed = await session.fetch(_SEAT, *zip(*wanted, strict=True)) if wanted else []
+            seated = await session.fetch(_SEAT, *zip(*wanted, strict=True)) if wanted else []
             news = [facts.opened(each.table_id, turn.pool, each.ticket.room) for each in opened]
             for move in moves:
-                changed += await session.fetch(_MOVE, move.table_id, move.to)
+                seated += await session.fetch(_MOVE, move.table_id, move.to)
+            seated.sort(key=lambda row: row["place"])
             if moves:
                 await session.execute(_DROP_TABLES, [move.table_id for move in moves])
-            news += [facts.seated(row["table_id"], row["account_id"]) for row in changed]
+            news += [facts.seated(row["table_id"], row["account_id"]) for row in seated]
             news += [facts.closed(move.table_id, "MERGED") for move in moves]
             if news:
                 await publish(session, news)
-        return [_ticket(row) for row in changed]
+        return [_ticket(row) for row in seated]
 
     async def keep_prepared(self, table_id: UUID, game_id: UUID, commitment: bytes) -> None:
         """What the table service has prepared for a table."""

@@ -1,0 +1,44 @@
+"""Quick play's tables in Postgres."""
+
+from uuid import UUID, uuid4
+
+from chassis.database import open_pool
+from services.matchmaker.domain.pairing import Moved, Opened, Seated, Ticket
+from services.matchmaker.domain.quick_play import Pool, QuickTicket, State
+from services.matchmaker.store.quick_play import PostgresQuickPlay
+from tests.conftest import Database
+
+POOL = Pool("romanian_whist", "8-1-8")
+
+
+def asked_for(account: UUID) -> QuickTicket:
+    return QuickTicket(uuid4(), account, False, POOL, 1, "", 0.5, (), 0, 0, State.WAITING, None, 0, False, None)
+
+
+async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(database: Database) -> None:
+    async with await open_pool(database.dsn("matchmaker"), "matchmaker") as pool:
+        store = PostgresQuickPlay(pool)
+        turn = await store.take_turn(POOL)
+        assert turn is not None
+        first, second = uuid4(), uuid4()
+        accounts = [uuid4() for _ in range(4)]
+        added = {ticket.account: ticket for ticket in await store.add([asked_for(account) for account in accounts])}
+        tickets = {
+            account: Ticket(each.ticket_id, account, each.room, each.rank, each.queued_at_us)
+            for account, each in added.items()
+        }
+        host, *joining = accounts
+        await store.seat(turn, [Opened(tickets[host], second)])
+        opener, *others = reversed(joining)
+        await store.seat(turn, [Opened(tickets[opener], first), *(Seated(tickets[each], first) for each in others)])
+        # A sign of life moves the row, and changes nothing of who came first.
+        await store.seen([opener])
+        moved = await store.seat(turn, [Moved(first, second)])
+        assert [each.account for each in sorted(moved, key=lambda each: each.place)] == [opener, *others]
+        contents = await store.contents(POOL)
+        assert [table.table_id for table in contents.tables] == [second]
+        seated = sorted(contents.tickets, key=lambda each: each.place)
+        assert [each.account for each in seated] == [host, opener, *others]
+        # The order in which others are told is the same.
+        told = await pool.fetch("select subject from facts where subject like 'levata.matches.seated.%' order by fact_no")
+        assert len(told) == 1 + 3 + 3
