@@ -2,6 +2,8 @@
 
 from uuid import UUID, uuid4
 
+from levata.matchmaker.v1 import facts_pb2
+
 from chassis.database import open_pool
 from services.matchmaker.domain.pairing import Moved, Opened, Seated, Ticket
 from services.matchmaker.domain.quick_play import Pool, QuickTicket, State
@@ -39,6 +41,9 @@ async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(dat
         assert [table.table_id for table in contents.tables] == [second]
         seated = sorted(contents.tickets, key=lambda each: each.place)
         assert [each.account for each in seated] == [host, opener, *others]
-        # The order in which others are told is the same.
-        told = await pool.fetch("select subject from facts where subject like 'levata.matches.seated.%' order by fact_no")
-        assert len(told) == 1 + 3 + 3
+        # The log has them in the order of joining, too.
+        logged = await pool.fetch(
+            "select payload from facts where subject like $1 order by fact_no", f"%seated.{second}"
+        )
+        told = [UUID(facts_pb2.TableFact.FromString(row["payload"]).seated.account_id) for row in logged]
+        assert told == [host, opener, *others]
