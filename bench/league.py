@@ -24,16 +24,18 @@ from chassis.log import NewFact
 from rules.calendar import day_begins_us
 from services.league.app.closing import DueWeek, Settled
 from services.league.app.rebuild import Done
+from services.league.catalogue import read_terms
 from services.league.consumers import games, ledger
 from services.league.consumers.rebuilding import Rebuilding
 from services.league.domain.boards import league_board
 from services.league.domain.classes import LeagueClass
-from services.league.domain.terms import TERMS
 from services.league.store.standings import PostgresStandings
 from services.league.store.weeks import PostgresWeeks
+from tools.up.servers import CATALOGUE
 
 PLAYERS: Final = 1_000_000
 WEEK: Final = date(2026, 11, 9)
+TERMS: Final = read_terms(CATALOGUE)
 NEIGHBOURS: Final = 5
 ASKED: Final = 3_000
 LIVE_FACTS, LIVE_AT_ONCE = 20_000, 100
@@ -158,7 +160,8 @@ async def _close(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> Ratio:
     began = time.perf_counter()
     assert await PostgresWeeks(pool, TERMS).close(due)
     seconds = time.perf_counter() - began
-    how = f"{PLAYERS:,} who counted, {PLAYERS // TERMS.movers_one_in:,} promoted, with their facts; peer: the limit"
+    promoted = PLAYERS // TERMS.on(WEEK).movers_one_in
+    how = f"{PLAYERS:,} who counted, {promoted:,} promoted, with their facts; peer: the limit"
     return less_is_better("close", [seconds], [CLOSE_LIMIT_SECONDS], "s", 1.0, how)
 
 

@@ -15,10 +15,12 @@ from levata.table.v1 import facts_pb2, table_pb2
 from chassis.database import Pool
 from chassis.facts import Fact, Head
 from services.league.app.closing import DueWeek, Settled
+from services.league.catalogue import read_terms
 from services.league.consumers import games, ledger
-from services.league.domain.terms import TERMS
 from services.league.store.weeks import PostgresWeeks
+from tools.up.servers import CATALOGUE
 
+TERMS: Final = read_terms(CATALOGUE)
 EFFECTS: Final = games.Effects(UTC, TERMS)
 GAMES_LOG, LEDGER_LOG = UUID(int=1), UUID(int=2)
 CLASSES: Final = ("jack", "queen", "king", "ace")

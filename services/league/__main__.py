@@ -20,10 +20,10 @@ from chassis.settings import Address
 from chassis.telemetry import ProcessCollector, serve_metrics
 from services.league.app.closing import Closing
 from services.league.app.standings import League, Rank
+from services.league.catalogue import read_terms
 from services.league.consumers import games, ledger
 from services.league.consumers.rebuilding import Rebuilding
 from services.league.consumers.settlement import RemoteLedger
-from services.league.domain.terms import TERMS
 from services.league.rpc import league, me, operations, standings
 from services.league.settings import LeagueSettings
 from services.league.store.records import PostgresRecords
@@ -42,6 +42,7 @@ FACTS_ACCESS: Final = Access.by("ledger")
 @asynccontextmanager
 async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
     """Start the service; it is stopped at the end of the context."""
+    terms = read_terms(settings.catalogue_file)
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(await open_pool(settings.postgres_dsn, settings.service_name))
         clock = await stack.enter_async_context(Clock.following(pool))
@@ -50,26 +51,26 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
         token, zone = settings.service_token, settings.time_zone
         games_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], token))
         ledger_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["ledger"], token))
-        answers = League(PostgresStandings(pool), TERMS, zone)
+        answers = League(PostgresStandings(pool), terms, zone)
         outbox = bus.Outbox(nats)
         await outbox.start()
         stack.push_async_callback(outbox.stop)
         news = News("standings", answers.ranks, me.NatsPlayers(outbox).tell)
-        effects = games.Effects(zone, TERMS)
+        effects = games.Effects(zone, terms)
         consumers = {
             GAMES_FACTS: games.consumer(games_log, pool, nats, effects, news.moved),
             LEDGER_FACTS: ledger.consumer(ledger_log, pool, nats, news.moved),
         }
         relay = Relay(pool, nats, LEAGUE)
         remote_ledger = await stack.enter_async_context(RemoteLedger.at(settings.peers["ledger"], token))
-        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, TERMS, news.moved), zone)
+        closing = Closing(games_log, remote_ledger, PostgresWeeks(pool, terms, news.moved), zone)
 
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
         league.serve(server, PostgresRecords(pool), answers)
         standings.serve(server, answers)
         me.serve(server, answers)
-        operations.serve(server, Rebuilding(games_log, ledger_log, effects, pool, TERMS))
+        operations.serve(server, Rebuilding(games_log, ledger_log, effects, pool, terms))
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [
             *(Report(name, partial(_status_of, consumer)) for name, consumer in consumers.items()),

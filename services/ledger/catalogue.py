@@ -167,6 +167,8 @@ class _Catalogue(_Part):
     good_play: _GoodPlay
     refund_hours: Annotated[int, Field(ge=0, le=24 * 365, strict=True)]
     refunds: Annotated[tuple[_Refunds, ...], AfterValidator(_later_first)]
+    # The league's, which checks it.
+    league: object = None
 
     def terms(self, zone: ZoneInfo) -> Catalogue:
         """What it means."""

@@ -33,6 +33,7 @@ from services.league.settings import LeagueSettings
 from tests.conftest import Database
 from tools.embedded.nats import EmbeddedNats
 from tools.tokens import Tokens
+from tools.up.servers import CATALOGUE
 
 ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
 BOT = None
@@ -150,6 +151,7 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles) -> Asy
             nats_url=nats.url("league"),
             jwks_file=keys.jwks,
             service_token_file=tokens.file("league"),
+            catalogue_file=CATALOGUE,
             peers={"table": [f"127.0.0.1:{owner_port}"], "ledger": [f"127.0.0.1:{ledger_port}"]},
         )
         address = await stack.enter_async_context(build(settings))

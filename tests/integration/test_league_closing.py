@@ -156,7 +156,8 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles, league
         ledger_settings = LedgerSettings(**told("ledger", ledger_port), catalogue_file=CATALOGUE_FILE)
         await stack.enter_async_context(build_ledger(ledger_settings))
         for number in range(leagues):
-            settings = LeagueSettings(**told("league", league_port if number == 0 else 0))
+            port = league_port if number == 0 else 0
+            settings = LeagueSettings(**told("league", port), catalogue_file=CATALOGUE_FILE)
             await stack.enter_async_context(build_league(settings))
         ledger = await stack.enter_async_context(await open_pool(database.dsn("ledger"), "test", connections_max=2))
         league = await stack.enter_async_context(await open_pool(database.dsn("league"), "test", connections_max=2))

@@ -18,11 +18,11 @@ from services.league.app.standings import StreakOf, Xp
 from services.league.domain.boards import daily_board, friendly_board, league_board
 from services.league.domain.classes import LeagueClass
 from services.league.domain.progress import Streak
-from services.league.domain.terms import TERMS
 from services.league.store.standings import PostgresStandings
 from tests.conftest import Database
 from tests.league import (
     MONDAY,
+    TERMS,
     Model,
     close,
     daily_begun,

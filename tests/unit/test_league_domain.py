@@ -9,8 +9,8 @@ import pytest
 from services.league.domain.classes import LeagueClass, Movers, movers, standing
 from services.league.domain.games import FinishedGame, Mode, Result, Seat, leavers, results
 from services.league.domain.progress import Outcome, Progress, Streak, add, level_of, xp_of
-from services.league.domain.terms import TERMS
 from services.league.domain.weeks import HeardUpTo, counted_week, still_counts
+from tests.league import TERMS
 
 ALICE, BOB, CAROL, DAVE = (UUID(int=number, version=4) for number in (1, 2, 3, 4))
 GAME = UUID(int=9, version=4)
@@ -19,7 +19,9 @@ WEEKS = [date(2026, 11, 2), date(2026, 11, 9), date(2026, 11, 16), date(2026, 11
 
 
 def game(mode: Mode, *seats: Seat, game_type: str = "oh_hell") -> FinishedGame:
-    return FinishedGame(GAME, game_type, mode, seats, 7, 1_000, date(2026, 11, 9) if mode is Mode.DAILY else None)
+    return FinishedGame(
+        GAME, game_type, mode, seats, 7, 1_000, date(2026, 11, 9), date(2026, 11, 9) if mode is Mode.DAILY else None
+    )
 
 
 def person(account: UUID, place: int, *, own: int = 10, eligible: bool = True, guest: bool = False) -> Seat:
@@ -163,13 +165,13 @@ def test_a_daily_scores_the_own_total_in_team_games_less_the_others() -> None:
     ],
 )
 def test_who_goes_up_and_who_goes_down(league_class: LeagueClass, counted: int, moving: Movers) -> None:
-    assert movers(league_class, counted, TERMS) == moving
+    assert movers(league_class, counted, TERMS.on(WEEKS[0])) == moving
 
 
 def test_nobody_goes_both_ways() -> None:
     for league_class in LeagueClass:
         for counted in range(200):
-            moving = movers(league_class, counted, TERMS)
+            moving = movers(league_class, counted, TERMS.on(WEEKS[0]))
             assert moving.up + moving.down <= counted
 
 

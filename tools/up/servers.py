@@ -95,7 +95,7 @@ def nats_for(folder: DataFolder) -> EmbeddedNats | OwnNats:
 def told_besides(kind: Kind, folder: DataFolder) -> Mapping[str, str]:
     """What services of a kind are told besides, unless the operator says otherwise.
 
-    Who signs people in: its secret, and a mailbox. The ledger and the matchmaker: the catalogue.
+    Who signs people in: its secret, and a mailbox. Ledger, league and matchmaker: the catalogue.
     """
     told: dict[str, str] = {}
     # Days and weeks must be the same for all.

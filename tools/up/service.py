@@ -29,7 +29,7 @@ class Kind:
     name: str
     # The one service that signs people in, and so signs tokens and sends mail, is told how.
     signs_in: bool = False
-    # What things cost and bring is told to those who take it, and to those who let people in.
+    # What things cost and bring is told to those who take it, count it or let people in.
     has_catalogue: bool = False
 
 
@@ -39,7 +39,7 @@ KINDS = {
         Kind("accounts", signs_in=True),
         Kind("table"),
         Kind("ledger", has_catalogue=True),
-        Kind("league"),
+        Kind("league", has_catalogue=True),
         Kind("matchmaker", has_catalogue=True),
     )
 }

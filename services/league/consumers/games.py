@@ -74,9 +74,9 @@ class Effects(LiveEffects):
         played, attempts = [], []
         for fact in facts:
             if fact.subject.startswith(_FINISHED):
-                game = finished_game(fact)
-                week = week_of(day_of(fact.at_us, self._zone))
-                played.append(Played(game, counted_week(week, fact.number, heard)))
+                game = finished_game(fact, self._zone)
+                week = counted_week(week_of(game.finished_on), fact.number, heard)
+                played.append(Played(game, week))
             elif fact.subject.startswith(_CREATED):
                 attempts += attempts_at_dailies(fact)
         added = await add_games(session, build, played, self._terms)
@@ -84,8 +84,8 @@ class Effects(LiveEffects):
         return added
 
 
-def finished_game(fact: Fact) -> FinishedGame:
-    """The finished game that a fact tells of."""
+def finished_game(fact: Fact, zone: tzinfo) -> FinishedGame:
+    """The finished game that a fact tells of; its day is of this time zone."""
     message = facts_pb2.GameFact.FromString(fact.payload)
     finished = message.finished
     seats = tuple(
@@ -107,6 +107,7 @@ def finished_game(fact: Fact) -> FinishedGame:
         seats,
         fact.number,
         fact.at_us,
+        day_of(fact.at_us, zone),
         date.fromisoformat(finished.day) if finished.day else None,
     )
 

@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import Final
 
 from rules.values import value
-from services.league.domain.terms import Terms
+from services.league.domain.terms import Amounts, Terms
 
 
 class LeagueClass(IntEnum):
@@ -23,8 +23,6 @@ class LeagueClass(IntEnum):
 
 LOWEST: Final = LeagueClass.JACK
 HIGHEST: Final = LeagueClass.ACE
-# How many get a reward; the ledger has the amounts.
-PODIUM_PLACES: Final = 3
 
 
 @value
@@ -35,10 +33,10 @@ class Movers:
     down: int
 
 
-def movers(league_class: LeagueClass, counted: int, terms: Terms) -> Movers:
+def movers(league_class: LeagueClass, counted: int, amounts: Amounts) -> Movers:
     """Who moves, of so many who counted in a class. Who would go both ways goes up."""
-    some = counted // terms.movers_one_in
-    up = 0 if league_class is HIGHEST else min(counted, max(terms.promoted_min, some))
+    some = counted // amounts.movers_one_in
+    up = 0 if league_class is HIGHEST else min(counted, max(amounts.promoted_min, some))
     down = 0 if league_class is LOWEST else min(some, counted - up)
     return Movers(up, down)
 

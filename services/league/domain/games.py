@@ -7,7 +7,7 @@ from uuid import UUID
 from rules.registry import game as rules_of
 from rules.shares import share
 from rules.values import value
-from services.league.domain.terms import Terms
+from services.league.domain.terms import Amounts, Terms
 
 
 class Mode(Enum):
@@ -44,6 +44,8 @@ class FinishedGame:
     # The fact that told of it, and its time.
     fact: int
     finished_at_us: int
+    # The day of that time.
+    finished_on: date
     # Of a daily.
     day: date | None = None
 
@@ -66,15 +68,16 @@ class Result:
 
 def results(game: FinishedGame, terms: Terms) -> tuple[Result, ...]:
     """What it brought to each account that held a seat at its end."""
+    amounts = terms.on(game.finished_on)
     shared_by = sum(_qualifies(seat) for seat in game.seats)
     return tuple(
         Result(
             number,
             seat.account_id,
             seat.place,
-            _xp(seat, game.mode, shared_by, terms),
+            _xp(seat, game.mode, shared_by, amounts),
             is_podium(game, seat, terms) if game.mode is Mode.QUICK_PLAY else None,
-            _friendly_points(seat, game, shared_by, terms),
+            _friendly_points(seat, game, shared_by, amounts),
             _daily_score(number, game),
         )
         for number, seat in enumerate(game.seats)
@@ -103,18 +106,18 @@ def _qualifies(seat: Seat) -> bool:
     return seat.account_id is not None and seat.eligible and not seat.guest
 
 
-def _xp(seat: Seat, mode: Mode, shared_by: int, terms: Terms) -> int:
+def _xp(seat: Seat, mode: Mode, shared_by: int, amounts: Amounts) -> int:
     if not seat.eligible:
         return 0
-    xp = terms.deal_xp * seat.own_deals + _by_place(terms.place_xp, seat.place)
-    is_half = mode is Mode.SOLO or (mode is Mode.FRIENDLY and shared_by < terms.friendly_people_min)
+    xp = amounts.deal_xp * seat.own_deals + _by_place(amounts.place_xp, seat.place)
+    is_half = mode is Mode.SOLO or (mode is Mode.FRIENDLY and shared_by < amounts.friendly_people_min)
     return xp // 2 if is_half else xp
 
 
-def _friendly_points(seat: Seat, game: FinishedGame, shared_by: int, terms: Terms) -> int:
-    if game.mode is not Mode.FRIENDLY or shared_by < terms.friendly_people_min or not _qualifies(seat):
+def _friendly_points(seat: Seat, game: FinishedGame, shared_by: int, amounts: Amounts) -> int:
+    if game.mode is not Mode.FRIENDLY or shared_by < amounts.friendly_people_min or not _qualifies(seat):
         return 0
-    return _by_place(terms.friendly_points[: len(game.seats)], seat.place)
+    return _by_place(amounts.friendly_points[: len(game.seats)], seat.place)
 
 
 def _daily_score(number: int, game: FinishedGame) -> int | None:
@@ -128,5 +131,5 @@ def _daily_score(number: int, game: FinishedGame) -> int | None:
     return seat.total - (game.seats[(number + 1) % len(game.seats)].total if rules.partners else 0)
 
 
-def _by_place(amounts: tuple[int, ...], place: int) -> int:
-    return amounts[place - 1] if 1 <= place <= len(amounts) else 0
+def _by_place(some: tuple[int, ...], place: int) -> int:
+    return some[place - 1] if 1 <= place <= len(some) else 0

@@ -8,7 +8,7 @@ from uuid import UUID
 from chassis.database import Session
 from rules.values import value
 from services.league.domain.boards import Board, Contest, Score
-from services.league.domain.classes import PODIUM_PLACES, LeagueClass, movers
+from services.league.domain.classes import LeagueClass, movers
 from services.league.domain.terms import Terms
 from services.league.projections import scores
 from services.league.projections.scores import LeagueScore
@@ -40,7 +40,7 @@ class ClosedClass:
     league_class: LeagueClass
     # How many won a prize in the week.
     counted: int
-    # The first by rank.
+    # The first by rank, as many as the ledger rewards.
     podium: tuple[UUID, ...]
 
 
@@ -62,10 +62,10 @@ async def close_classes(session: Session, build: int, week: date, terms: Terms) 
             closed.append(ClosedClass(league_class, 0, ()))
             continue
         counted = await session.fetchval(_COUNTED, build, board, timeout=scores.BULK_SECONDS)
-        moving = movers(league_class, counted, terms)
-        first = await _accounts(session, _FROM_FIRST, build, board, max(moving.up, PODIUM_PLACES))
+        moving = movers(league_class, counted, terms.on(week))
+        first = await _accounts(session, _FROM_FIRST, build, board, max(moving.up, terms.rewarded))
         last = await _accounts(session, _FROM_LAST, build, board, moving.down)
-        closed.append(ClosedClass(league_class, counted, tuple(first[:PODIUM_PLACES])))
+        closed.append(ClosedClass(league_class, counted, tuple(first[: terms.rewarded])))
         moves += [Move(account, league_class, LeagueClass(league_class + 1)) for account in first[: moving.up]]
         moves += [Move(account, league_class, LeagueClass(league_class - 1)) for account in last]
     for league_class in LeagueClass:
