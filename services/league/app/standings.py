@@ -12,6 +12,7 @@ from services.league.domain.progress import Progress, Streak, xp_of
 from services.league.domain.terms import Terms
 
 TOP_MAX: Final = 100
+NEIGHBOURS_MAX: Final = 20
 WEEKS_MAX: Final = 20
 CAUSES_MAX: Final = 100
 

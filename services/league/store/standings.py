@@ -8,11 +8,25 @@ from uuid import UUID
 import asyncpg
 
 from chassis.database import Pool, Session, refusing_while_away
-from services.league.app.standings import Around, Cause, Explained, Number, OwnWeek, Placed, Reached, StreakOf, Xp
+from services.league.app.standings import (
+    NEIGHBOURS_MAX,
+    TOP_MAX,
+    Around,
+    Cause,
+    Explained,
+    Number,
+    OwnWeek,
+    Placed,
+    Reached,
+    StreakOf,
+    Xp,
+)
 from services.league.domain.boards import Board, Contest
 from services.league.domain.classes import LeagueClass
 from services.league.domain.progress import Outcome, Progress
 
+# Not joined: the planner would count on thousands of them.
+_LIVE: Final = "(select build from live_build)"
 # How many scores are before one: those of the blocks before its own, and those before it in its own.
 _PLACE: Final = """(
     select 1 + coalesce((
@@ -30,10 +44,8 @@ _PLACE: Final = """(
       and (own.minus_points, own.reached_us, own.account_id) <= (s.minus_points, s.reached_us, s.account_id)
     order by own.minus_points desc, own.reached_us desc, own.account_id desc limit 1
 )"""
-_PLAYERS: Final = """
-    coalesce((
-        select sum(players) from score_block k where k.build = live_build.build and k.board = board.board
-    ), 0)::bigint"""
+_PLAYERS: Final = f"""
+    coalesce((select sum(players) from score_block k where k.build = {_LIVE} and k.board = board.board), 0)::bigint"""
 # At friendly tables and in the league a week is over when it was closed, and a day when nobody can play it any more.
 _CLOSED: Final = "board.contest <> 'daily' and exists (select from week_close where week = board.begins)"
 
@@ -47,39 +59,59 @@ _REACHED: Final = f"""
         from pg_current_snapshot() s
     ) moment
     cross join unnest($1::uuid[]) with ordinality as a (account_id, number)
-    cross join live_build
-    left join progress p on p.build = live_build.build and p.account_id = a.account_id
-    left join member_class c on c.build = live_build.build and c.account_id = a.account_id
+    left join progress p on p.build = {_LIVE} and p.account_id = a.account_id
+    left join member_class c on c.build = {_LIVE} and c.account_id = a.account_id
     left join board on board.contest = 'league' and board.begins = $2
         and board.division = ($3::text[])[coalesce(c.class, 0) + 1]
-    left join score s on s.build = live_build.build and s.board = board.board and s.account_id = a.account_id
+    left join score s on s.build = {_LIVE} and s.board = board.board and s.account_id = a.account_id
     order by a.number"""
-_CLASS: Final = """
-    select class from member_class where build = (select build from live_build) and account_id = $1"""
-_BOARD: Final = f"""
-    select live_build.build, board.board, {_PLAYERS} as players, {_CLOSED} as closed
-    from board cross join live_build
-    where contest = $1 and begins = $2 and division = $3"""
-_OWN: Final = f"""
-    select {_PLACE} as place, s.account_id, s.points, s.reached_us, s.minus_points
-    from score s where s.build = $1 and s.board = $2 and s.account_id = $3"""
-_BEFORE: Final = """
-    select account_id, points, reached_us from score
-    where build = $1 and board = $2 and (minus_points, reached_us, account_id) < ($3, $4, $5)
-    order by minus_points desc, reached_us desc, account_id desc limit $6"""
-_AFTER: Final = """
-    select account_id, points, reached_us from score
-    where build = $1 and board = $2 and (minus_points, reached_us, account_id) > ($3, $4, $5)
-    order by minus_points, reached_us, account_id limit $6"""
-_TOP: Final = """
-    select account_id, points, reached_us from score
-    where build = $1 and board = $2 order by minus_points, reached_us, account_id limit $3"""
+_CLASS: Final = f"""
+    select class from member_class where build = {_LIVE} and account_id = $1"""
+_KNOWN: Final = f"""
+    known as (
+        select {_LIVE} as build, board.board, {_PLAYERS} as players, {_CLOSED} as closed
+        from board
+        where contest = $1 and begins = $2 and division = $3
+    )"""
+# One's own line with its place, and the lines around it, in order; without accounts if there is no such line. As many
+# as anybody may ask for: with a limit that it does not know the planner would plan each call anew.
+_AROUND: Final = f"""
+    with {_KNOWN}, own as (
+        select s.*, {_PLACE} as place
+        from known join score s on s.build = known.build and s.board = known.board and s.account_id = $4
+    ), lines as (
+        select account_id, points, reached_us, minus_points from own
+        union all
+        select o.* from own cross join lateral (
+            select account_id, points, reached_us, minus_points from score s
+            where s.build = own.build and s.board = own.board
+              and (s.minus_points, s.reached_us, s.account_id) < (own.minus_points, own.reached_us, own.account_id)
+            order by s.minus_points desc, s.reached_us desc, s.account_id desc limit {NEIGHBOURS_MAX}
+        ) o
+        union all
+        select o.* from own cross join lateral (
+            select account_id, points, reached_us, minus_points from score s
+            where s.build = own.build and s.board = own.board
+              and (s.minus_points, s.reached_us, s.account_id) > (own.minus_points, own.reached_us, own.account_id)
+            order by s.minus_points, s.reached_us, s.account_id limit {NEIGHBOURS_MAX}
+        ) o
+    )
+    select known.players, known.closed, own.place, lines.account_id, lines.points, lines.reached_us
+    from known left join own on true left join lines on true
+    order by lines.minus_points, lines.reached_us, lines.account_id"""
+_TOP: Final = f"""
+    with {_KNOWN}
+    select known.players, known.closed, lines.account_id, lines.points, lines.reached_us
+    from known left join lateral (
+        select account_id, points, reached_us, minus_points from score s
+        where s.build = known.build and s.board = known.board
+        order by minus_points, reached_us, account_id limit {TOP_MAX}
+    ) lines on true
+    order by lines.minus_points, lines.reached_us, lines.account_id"""
 _OWN_WEEKS: Final = f"""
     select board.begins, board.division, {_PLACE} as place, s.points, {_PLAYERS} as players, {_CLOSED} as closed
-    from live_build
-    join score s on s.build = live_build.build and s.account_id = $1
-    join board on board.board = s.board
-    where board.contest = 'league' and board.begins < $2
+    from score s join board on board.board = s.board
+    where s.build = {_LIVE} and s.account_id = $1 and board.contest = 'league' and board.begins < $2
     order by board.begins desc limit $3"""
 
 _CAUSES_OF_XP: Final = """
@@ -163,31 +195,16 @@ class PostgresStandings:
     async def around(self, board: Board, account: UUID, neighbours: int) -> Around:
         """An account's line and its neighbours'."""
         with refusing_while_away():
-            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-                known = await session.fetchrow(_BOARD, *_key(board))
-                if known is None:
-                    return Around((), 0, closed=False)
-                build, number, players, closed = known
-                own = await session.fetchrow(_OWN, build, number, account)
-                if own is None:
-                    return Around((), players, closed)
-                key = (own["minus_points"], own["reached_us"], account)
-                before = await session.fetch(_BEFORE, build, number, *key, neighbours) if neighbours else []
-                after = await session.fetch(_AFTER, build, number, *key, neighbours) if neighbours else []
-        lines = [*reversed(before), own, *after]
-        first = own["place"] - len(before)
-        return Around([_placed(first + nth, row) for nth, row in enumerate(lines)], players, closed)
+            rows = await self._pool.fetch(_AROUND, *_key(board), account)
+        own = next((nth for nth, row in enumerate(rows) if row["account_id"] == account), 0)
+        first = max(0, own - neighbours)
+        return _part(rows[first : own + neighbours + 1], (rows[own]["place"] or 0) - own + first if rows else 0)
 
     async def top(self, board: Board, limit: int) -> Around:
         """The first lines."""
         with refusing_while_away():
-            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-                known = await session.fetchrow(_BOARD, *_key(board))
-                if known is None:
-                    return Around((), 0, closed=False)
-                build, number, players, closed = known
-                rows = await session.fetch(_TOP, build, number, limit)
-        return Around([_placed(place, row) for place, row in enumerate(rows, start=1)], players, closed)
+            rows = await self._pool.fetch(_TOP, *_key(board))
+        return _part(rows[:limit], 1)
 
     async def weeks(self, account: UUID, before: date, limit: int) -> list[OwnWeek]:
         """Weeks of the league in which an account counted, the latest first."""
@@ -249,6 +266,14 @@ def _causes(number: Number) -> tuple[str, tuple[object, ...]]:
 
 def _key(board: Board) -> tuple[str, date, str]:
     return board.contest.value, board.begins, board.division
+
+
+def _part(rows: Sequence[asyncpg.Record], first: int) -> Around:
+    """A part of a leaderboard from a place on: no row is a board that there is not, one without account has no line."""
+    if not rows:
+        return Around((), 0, closed=False)
+    lines = [_placed(place, row) for place, row in enumerate(rows, start=first) if row["account_id"] is not None]
+    return Around(lines, rows[0]["players"], rows[0]["closed"])
 
 
 def _placed(place: int, row: asyncpg.Record) -> Placed:
