@@ -1,17 +1,19 @@
 """The checker of fault rounds finds nothing in a sound round, and every breach that is made in it.
 
-The round is played here by the rules alone: a person in seat 0 with two devices, bots, somebody who looks on, one
-decision left to the clock. Each test breaks one promise and names the checks that have to say so.
+The round is played here by the rules alone: a person in seat 0 with two devices, who came to it by a ticket, bots,
+somebody who looks on, one decision left to the clock. Each test breaks one promise and names the checks that have to say so.
 """
 
 import copy
 import dataclasses
 import random
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
-from levata.table.v1 import table_pb2
+from levata.matchmaker.v1 import facts_pb2 as matches_pb2
+from levata.table.v1 import facts_pb2, table_pb2
 
 from chassis.log import Row, chain_start, next_chain
 from rules import registry
@@ -33,6 +35,7 @@ from tools.faults.evidence import (
     League,
     Ledger,
     Marks,
+    Matches,
     Move,
     PlaceCount,
     SeatResult,
@@ -43,6 +46,7 @@ from tools.faults.history import (
     Client,
     Complained,
     Died,
+    Enqueued,
     GameOpened,
     Heard,
     Held,
@@ -50,15 +54,20 @@ from tools.faults.history import (
     Outage,
     Record,
     Refused,
+    SaidHere,
     Sent,
     SignedIn,
     StreamOpened,
+    TicketCancelled,
+    TicketTold,
     Told,
 )
 
 GAME, OTHER_GAME = (f"00000000-0000-7000-8000-00000000000{number}" for number in (1, 2))
 ACCOUNT, POOR = str(UUID(int=1)), str(UUID(int=2))
+TICKET, OTHER_TICKET, TABLE = "ticket", "another ticket", "table"
 SEATS = 6
+OPENED_US = 1_000_000_000
 # What the host is called in the log, and as a process.
 HOST, PROCESS = "first host", "table-1"
 CARD_SECONDS = 2
@@ -82,8 +91,19 @@ class Round:
             CancelAnswered(2, GAME, True),
             Held(3, OTHER_GAME),
             CancelAnswered(4, OTHER_GAME, False),
+            Enqueued(1, 2, ACCOUNT, 1, TICKET),
+            Enqueued(1, 3, ACCOUNT, 1, TICKET),
+            TicketTold(3, ACCOUNT, TICKET, "WAITING"),
+            SaidHere(4, 5, ACCOUNT),
+            TicketTold(6, ACCOUNT, TICKET, "PLAYING", GAME),
+            TicketTold(7, ACCOUNT, "", ""),
         ]
         self.facts: list[Fact] = []
+        self.table_facts = [
+            table_fact(1, opened=matches_pb2.TableOpenedFact(game_type="romanian_whist", variant="quick", room=2)),
+            table_fact(2, seated=matches_pb2.PlayerSeatedFact(account_id=ACCOUNT)),
+            table_fact(3, started=matches_pb2.GameStartedFact(game_id=GAME, account_ids=[ACCOUNT])),
+        ]
         self.hosts = {HOST: PROCESS}
         self.league = League(0, frozenset(), frozenset(), ())
         self.ledger = Ledger(0, (), (), frozenset(), (), (), (), {}, (), ())
@@ -91,6 +111,7 @@ class Round:
         # The person becomes second.
         self._play(random.Random(2))
         self.ledger = self._pay()
+        self.matches = Matches(len(self.facts), (), {}, ())
 
     def _play(self, chance: random.Random) -> None:
         step = _opened()
@@ -160,7 +181,7 @@ class Round:
         command_id = None if sent is None else key(sent)
         self.rows.append(Row(commit.version, kinds, payload, chain, command_id, None, commit.decided_at_us))
         for fact in facts_of(UUID(GAME), before, commit, step.table):
-            self.facts.append(Fact(len(self.facts) + 1, fact.subject, fact.payload))
+            self.facts.append(Fact(len(self.facts) + 1, fact.subject, fact.payload, commit.decided_at_us))
         for client, viewer in ((PHONE, 0), (BROWSER, 0), (ONLOOKER, domain.SPECTATOR)):
             if before is None:
                 response = table_pb2.WatchResponse.FromString(snapshot(step.table, viewer))
@@ -179,9 +200,10 @@ class Round:
         history = History()
         for record in self.records:
             history.add(record)
-        marks = Marks({"tables": 0})
-        facts = {"tables": self.facts}
-        return Evidence(history, [self.game()], facts, marks, self.league, self.ledger, self.begun, self.hosts, 2)
+        marks = Marks({"tables": 0, "matchmaker": 0})
+        facts = {"tables": self.facts, "matchmaker": self.table_facts}
+        games, league, ledger, matches = [self.game()], self.league, self.ledger, self.matches
+        return Evidence(history, games, facts, marks, league, ledger, matches, self.begun, self.hosts, 2)
 
     def findings(self) -> set[str]:
         """The checks that found something."""
@@ -212,6 +234,13 @@ class Round:
         assert before is not None
         return before.opened_at_us, game.commits[version - 1].decided_at_us
 
+    def hear_all(self) -> None:
+        """Everybody has heard all facts, however many there are now."""
+        last = self.facts[-1].number
+        self.league = dataclasses.replace(self.league, heard=last)
+        self.ledger = dataclasses.replace(self.ledger, heard=last)
+        self.matches = dataclasses.replace(self.matches, heard=last)
+
     def rewrite(self, version: int, commit: domain.Commit) -> None:
         """Put another commit into the log, with a chain that holds from there on."""
         self.rows[version - 1].payload = encode(commit)
@@ -222,6 +251,13 @@ class Round:
         chain = chain_start(UUID(GAME))
         for row in self.rows:
             row.chain = chain = next_chain(chain, row.version, row.kinds, row.payload)
+
+
+def table_fact(number: int, **told: Any) -> Fact:
+    """A fact of the table at which the game began; it waited for as long as tables wait."""
+    fact = matches_pb2.TableFact(table_id=TABLE, **told)
+    subject = f"levata.matches.{fact.WhichOneof('kind')}.{TABLE}"
+    return Fact(number, subject, fact.SerializeToString(), OPENED_US + (number - 3) * 5_000_000)
 
 
 def key(sent: Sent) -> UUID:
@@ -247,7 +283,7 @@ def _opened() -> Step:
         clock=Clock(CARD_SECONDS, CARD_SECONDS),
         secret=secret,
         host=HOST,
-        now_us=1_000_000_000,
+        now_us=OPENED_US,
     )
 
 
@@ -452,9 +488,8 @@ def lost_fact(played: Round) -> None:
 def doubled_fact(played: Round) -> None:
     """A fact is told twice, under two numbers."""
     last = played.facts[-1]
-    played.facts.append(Fact(last.number + 1, last.subject, last.payload))
-    played.league = dataclasses.replace(played.league, heard=last.number + 1)
-    played.ledger = dataclasses.replace(played.ledger, heard=last.number + 1)
+    played.facts.append(Fact(last.number + 1, last.subject, last.payload, last.at_us))
+    played.hear_all()
 
 
 def deaf_league(played: Round) -> None:
@@ -529,6 +564,54 @@ def taken_though_cancelled(played: Round) -> None:
 def cancelled_and_played(played: Round) -> None:
     """Who cancelled was told that it is no game."""
     played.records[played.index(CancelAnswered, 0)] = CancelAnswered(2, GAME, False)
+
+
+def second_seat(played: Round) -> None:
+    """Another quick-play game begins with the person before the first one is over."""
+    fact = facts_pb2.GameFact(game_id=OTHER_GAME, version=1)
+    fact.created.mode = table_pb2.MODE_QUICK_PLAY
+    fact.created.seats.add(account_id=ACCOUNT)
+    other = Fact(0, f"levata.games.created.{OTHER_GAME}", fact.SerializeToString(), OPENED_US)
+    facts = [played.facts[0], other, *played.facts[1:]]
+    played.facts = [dataclasses.replace(each, number=number) for number, each in enumerate(facts, start=1)]
+    played.hear_all()
+
+
+def matchmaker(**doctored: object) -> Callable[[Round], None]:
+    """The matchmaker has something else."""
+
+    def doctor(played: Round) -> None:
+        played.matches = dataclasses.replace(played.matches, **doctored)  # type: ignore[arg-type]
+
+    return doctor
+
+
+def history(*records: Record) -> Callable[[Round], None]:
+    """This happened as well."""
+
+    def doctor(played: Round) -> None:
+        played.records += records
+
+    return doctor
+
+
+def untold(played: Round) -> None:
+    """The person was never told that the game has begun."""
+    played.records = [
+        record for record in played.records if not (isinstance(record, TicketTold) and record.state == "PLAYING")
+    ]
+
+
+def table(*kept: int, seconds: float = 0) -> Callable[[Round], None]:
+    """The table's facts are these, by number, numbered anew; its game began so much earlier."""
+
+    def doctor(played: Round) -> None:
+        facts = [played.table_facts[number - 1] for number in kept]
+        played.table_facts = [dataclasses.replace(fact, number=nth) for nth, fact in enumerate(facts, start=1)]
+        last = played.table_facts[-1]
+        played.table_facts[-1] = dataclasses.replace(last, at_us=last.at_us - int(seconds * 1_000_000))
+
+    return doctor
 
 
 def dead_process(played: Round) -> None:
@@ -633,6 +716,39 @@ def complaint(played: Round) -> None:
         (instead("first_game:"), {"first_games_are_paid_once_a_day"}),
         (instead("first_game:", amount=10), {"first_games_are_paid_once_a_day"}),
         (twice("first_game:"), {"first_games_are_paid_once_a_day"}),
+        (second_seat, {"nobody_has_two_seats", "players_know_their_games", "tables_become_games_once"}),
+        (matchmaker(heard=7), {"nobody_searches_for_ever"}),
+        (matchmaker(parked=(3,)), {"nobody_searches_for_ever"}),
+        (matchmaker(tickets={ACCOUNT: 1}), {"nobody_searches_for_ever"}),
+        (matchmaker(tables=(TABLE,)), {"nobody_searches_for_ever"}),
+        (history(Enqueued(1, 4, ACCOUNT, 1, OTHER_TICKET)), {"a_search_has_one_ticket"}),
+        (history(TicketTold(9, POOR, OTHER_TICKET, "ENDED", "", "GONE")), set()),
+        (
+            history(
+                Enqueued(8, 9, POOR, 1, OTHER_TICKET),
+                SaidHere(5_000_000, 5_000_001, POOR),
+                TicketTold(11_000_000, POOR, OTHER_TICKET, "ENDED", "", "GONE"),
+            ),
+            {"nobody_is_gone_who_was_heard"},
+        ),
+        (
+            history(
+                Enqueued(8, 9, POOR, 1, OTHER_TICKET),
+                SaidHere(5_000_000, 10_000_009, POOR),
+                TicketTold(11_000_000, POOR, OTHER_TICKET, "ENDED", "", "GONE"),
+            ),
+            set(),
+        ),
+        (history(TicketTold(9, ACCOUNT, TICKET, "SEATED")), {"tickets_never_go_back"}),
+        (untold, {"players_know_their_games"}),
+        (history(TicketTold(9, ACCOUNT, OTHER_TICKET, "PLAYING", OTHER_GAME)), {"players_know_their_games"}),
+        (history(TicketCancelled(9, ACCOUNT, TICKET)), {"players_know_their_games"}),
+        (table(1, 2), {"tables_become_games_once"}),
+        (table(1, 3), {"tables_become_games_once"}),
+        (table(2, 1, 3), {"tables_become_games_once"}),
+        (table(1, 2, 3, 3), {"tables_become_games_once"}),
+        (table(1, 2, 3, seconds=9), {"tables_are_not_dealt_short"}),
+        (table(1, 2, 3, seconds=0.5), set()),
         (dead_process, {"processes_hold_out"}),
         (complaint, {"processes_hold_out"}),
     ],

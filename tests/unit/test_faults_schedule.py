@@ -1,9 +1,14 @@
 """What a seed stands for: the same plan every time, within its bounds; and all deeds come up."""
 
-from tools.faults.schedule import FIRST_SECONDS, LAST_SECONDS, SUDDEN, Deed, Fate, draw
+import pytest
 
-PROCESSES = ["postgres", "nats", "accounts", "table-1", "table-2", "ledger", "league"]
-LINKS = [">table-1", ">table-2", ">ledger", "table-1>postgres", "table-1>nats", "ledger>postgres", "league>postgres"]
+from tools.faults.schedule import FIRST_SECONDS, LAST_SECONDS, SUDDEN, Deed, Fate, Wish, draw
+
+PROCESSES = ["postgres", "nats", "accounts", "table-1", "table-2", "ledger", "league", "matchmaker-1", "matchmaker-2"]
+LINKS = [
+    *(">table-1", ">table-2", "table-1>postgres", "table-1>nats", "league>postgres"),
+    *(">ledger", "ledger>postgres", ">matchmaker-1", "matchmaker-1>postgres", "matchmaker-1>nats"),
+]
 SEEDS = range(300)
 
 
@@ -56,15 +61,17 @@ def test_people_play_in_all_ways() -> None:
     assert any(habit.clock_ahead_seconds > 0 for habit in habits)
 
 
-def test_money_changes_nothing_of_what_a_seed_stands_for_besides() -> None:
-    processes = [name for name in PROCESSES if "ledger" not in name]
-    links = [name for name in LINKS if "ledger" not in name]
+@pytest.mark.parametrize(("part", "service"), [("money", "ledger"), ("matches", "matchmaker")])
+def test_a_part_changes_nothing_of_what_a_seed_stands_for_besides(part: str, service: str) -> None:
+    processes = [name for name in PROCESSES if service not in name]
+    links = [name for name in LINKS if service not in name]
     for seed in SEEDS:
-        rich, poor = draw(seed, PROCESSES, LINKS), draw(seed, PROCESSES, LINKS, money=False)
-        assert rich.parties == poor.parties
-        assert tuple(fault for fault in rich.faults if "ledger" not in fault.target) == poor.faults
-        assert draw(seed, processes, links, money=False) == poor
-        assert poor.quick is None
+        whole, without = draw(seed, PROCESSES, LINKS), draw(seed, PROCESSES, LINKS, **{part: False})
+        assert whole.parties == without.parties
+        assert tuple(fault for fault in whole.faults if service not in fault.target) == without.faults
+        assert draw(seed, processes, links, **{part: False}) == without
+        assert (whole.quick == without.quick) == (part != "money")
+        assert (whole.search == without.search) == (part != "matches")
 
 
 def test_entries_meet_all_fates() -> None:
@@ -76,3 +83,14 @@ def test_entries_meet_all_fates() -> None:
     assert any(entry.broke for entry in entries)
     # Somebody can pay, so that there is a game.
     assert not any(each.people[0].broke for each in quick)
+
+
+def test_people_look_for_tables_in_all_ways() -> None:
+    searches = [each for seed in SEEDS if (each := draw(seed, PROCESSES, LINKS).search) is not None]
+    assert len(searches) == len(SEEDS)
+    seekers = [seeker for search in searches for seeker in search.people]
+    assert {wish for seeker in seekers for wish in seeker.wishes} == set(Wish)
+    assert {seeker.asks_twice for seeker in seekers} == {True, False}
+    assert {bool(seeker.coffee) for seeker in seekers} == {True, False}
+    # There is always a table that can fill up.
+    assert all(len(search.people) >= search.match.seats for search in searches)

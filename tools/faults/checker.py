@@ -19,7 +19,7 @@ from services.table.app.requests import PlayerCommand
 from services.table.domain import ClockResumed, Decider, Moved, SeatChanged
 from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.facts import facts_of
-from tools.faults import money
+from tools.faults import matches, money
 from tools.faults.evidence import Evidence, Game, PlaceCount, SeatResult
 from tools.faults.history import (
     Acknowledged,
@@ -402,5 +402,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     money.cancellation_and_creation_agree,
     money.entries_and_prizes_are_right,
     money.first_games_are_paid_once_a_day,
+    matches.nobody_has_two_seats,
+    matches.nobody_searches_for_ever,
+    matches.a_search_has_one_ticket,
+    matches.nobody_is_gone_who_was_heard,
+    matches.tickets_never_go_back,
+    matches.players_know_their_games,
+    matches.tables_become_games_once,
+    matches.tables_are_not_dealt_short,
     processes_hold_out,
 )

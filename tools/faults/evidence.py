@@ -21,7 +21,7 @@ from rules.values import value
 from services.table import domain
 from services.table.store.codec import decode
 from tools.client import CALL_SECONDS, patiently
-from tools.faults.history import Client, Held, History
+from tools.faults.history import Client, Enqueued, Held, History
 from tools.faults.world import TOKEN_SECONDS, World
 from tools.migrate import SCHEMAS
 
@@ -91,6 +91,7 @@ class Fact:
     number: int
     subject: str
     payload: bytes
+    at_us: int
 
 
 @value
@@ -173,6 +174,19 @@ class Ledger:
 
 
 @value
+class Matches:
+    """What the matchmaker has of a round."""
+
+    # The last fact of a game that it heard.
+    heard: int
+    # Facts that it could not take.
+    parked: tuple[int, ...]
+    # What is left of searches: accounts with a ticket in this state, and tables that have no game.
+    tickets: dict[str, int]
+    tables: tuple[str, ...]
+
+
+@value
 class Marks:
     """Where each schema's log of facts stood when the round began."""
 
@@ -190,6 +204,7 @@ class Evidence:
         marks: Marks,
         league: League,
         ledger: Ledger,
+        matches: Matches,
         begun: Mapping[str, bool],
         hosts: Mapping[str, str],
         replicas: int,
@@ -201,6 +216,7 @@ class Evidence:
         self.marks = marks
         self.league = league
         self.ledger = ledger
+        self.matches = matches
         # Whether each quick-play game began, or was cancelled; those of which neither happened are missing.
         self.begun = begun
         # The process that each host id is, or was.
@@ -222,10 +238,11 @@ class Evidence:
         for schema, facts in self.facts.items():
             with (folder / f"facts-{schema}.jsonl").open("w") as file:
                 for fact in facts:
-                    line = {"number": fact.number, "subject": fact.subject, "payload": fact.payload.hex()}
+                    line = {name: _plain(getattr(fact, name)) for name in ("number", "subject", "payload", "at_us")}
                     file.write(json.dumps(line) + "\n")
         (folder / "league.txt").write_text(repr(self.league) + "\n")
         (folder / "ledger.txt").write_text(repr(self.ledger) + "\n")
+        (folder / "matches.txt").write_text(repr(self.matches) + "\n")
         (folder / "hosts.json").write_text(json.dumps(dict(self.hosts), indent=2) + "\n")
 
 
@@ -247,17 +264,23 @@ async def collect(world: World, history: History, since: Marks) -> Evidence:
     """Read what the servers have, once all have heard all of it or have had their time for that."""
     connection = await asyncpg.connect(world.postgres.admin_dsn)
     try:
-        await _let_all_hear(connection)
+        await _let_all_hear(connection, since)
         async with await open_pool(world.postgres.dsn(SCHEMAS["table"].role), "faults", connections_max=1) as pool:
             reader = LogReader(pool)
-            # Also those whose creation was never acknowledged.
+            held = await _held(connection, history)
+            begun = await _begun(connection, held)
+            # Also those whose creation was never acknowledged, and those that everybody has left.
             game_ids = {client.game_id for client in history.of(Client)}
+            game_ids |= {game_id for game_id, is_game in begun.items() if is_game}
             games = [Game(game_id, await reader.read(UUID(game_id))) for game_id in sorted(game_ids)]
         facts = {
             schema: [
                 Fact(*record)
                 for record in await connection.fetch(
-                    f"select fact_no, subject, payload from {schema}.facts where fact_no > $1 order by fact_no", last
+                    f"""
+                    select fact_no, subject, payload, (extract(epoch from at) * 1000000)::bigint
+                    from {schema}.facts where fact_no > $1 order by fact_no""",
+                    last,
                 )
             ]
             for schema, last in since.facts.items()
@@ -267,32 +290,68 @@ async def collect(world: World, history: History, since: Marks) -> Evidence:
             str(record["host_id"]): world.listener(record["address"]) or ""
             for record in await connection.fetch("select host_id, address from tables.hosts")
         }
-        held = [UUID(each.game_id) for each in history.of(Held)]
-        begun = {
-            str(record["game_id"]): bool(record["kinds"] & domain.Kind.CREATED)
-            for record in await connection.fetch(
-                "select game_id, kinds from tables.game_log where game_id = any($1) and version = 1", held
-            )
-        }
         ledger = await _ledger(world, connection, held)
-        return Evidence(history, games, facts, since, league, ledger, begun, hosts, len(world.replicas("table")))
+        matches = await _matches(connection)
+        replicas = len(world.replicas("table"))
+        return Evidence(history, games, facts, since, league, ledger, matches, begun, hosts, replicas)
     finally:
         await connection.close()
 
 
-async def _let_all_hear(connection: Connection) -> None:
-    """Facts of games reach the league and the ledger; those that end entries come when these are old."""
+async def _let_all_hear(connection: Connection, since: Marks) -> None:
+    """Games that everybody has left are played out, and facts of games reach who hears them; those that end entries
+    come when these are old, and tables that nobody sits at are closed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(HEAR_SECONDS):
             while not await connection.fetchval(
                 """
-                select not exists (select from ledger.game_entry where began is null) and exists (
-                    select from league.consumer_checkpoint league, ledger.consumer_checkpoint ledger, tables.fact_head
+                select not exists (select from ledger.game_entry where began is null)
+                   and not exists (select from matchmaker.quick_table)
+                   and (select count(*) from tables.facts where fact_no > $1 and subject like 'levata.games.created.%')
+                     = (select count(*) from tables.facts where fact_no > $1 and subject like 'levata.games.finished.%')
+                   and exists (
+                    select from league.consumer_checkpoint league, ledger.consumer_checkpoint ledger,
+                        matchmaker.consumer_checkpoint matchmaker, tables.fact_head
                     where league.consumer = 'league' and league.last = fact_head.last
                       and ledger.consumer = 'ledger' and ledger.last = fact_head.last
-                )"""
+                      and matchmaker.consumer = 'matchmaker' and matchmaker.last = fact_head.last
+                )""",
+                since.facts["tables"],
             ):
                 await asyncio.sleep(0.05)
+
+
+async def _held(connection: Connection, history: History) -> list[UUID]:
+    """The games of which entries of the round's people were to be held, by whomever."""
+    of_seekers = await connection.fetch(
+        "select distinct game_id from ledger.entrant where account_id = any($1)",
+        list({UUID(each.account) for each in history.of(Enqueued)}),
+    )
+    return sorted({UUID(each.game_id) for each in history.of(Held)} | {record["game_id"] for record in of_seekers})
+
+
+async def _begun(connection: Connection, game_ids: Sequence[UUID]) -> dict[str, bool]:
+    """Whether each of these began, or was cancelled."""
+    return {
+        str(record["game_id"]): bool(record["kinds"] & domain.Kind.CREATED)
+        for record in await connection.fetch(
+            "select game_id, kinds from tables.game_log where game_id = any($1) and version = 1", game_ids
+        )
+    }
+
+
+async def _matches(connection: Connection) -> Matches:
+    """What the matchmaker has left, of whatever round."""
+    tickets = await connection.fetch("select account_id, state from matchmaker.ticket")
+    tables = await connection.fetch("select table_id from matchmaker.quick_table")
+    parked = await connection.fetch("select fact_no from matchmaker.parked_fact")
+    query = "select last from matchmaker.consumer_checkpoint where consumer = 'matchmaker'"
+    return Matches(
+        await connection.fetchval(query) or 0,
+        tuple(record["fact_no"] for record in parked),
+        {str(record["account_id"]): record["state"] for record in tickets},
+        tuple(str(record["table_id"]) for record in tables),
+    )
 
 
 async def _league(connection: Connection, game_ids: Sequence[UUID]) -> League:

@@ -49,6 +49,58 @@ class CancelAnswered:
 
 
 @value
+class Enqueued:
+    """Somebody asked for a table and was given a ticket; for one search several devices may ask."""
+
+    sent_us: int
+    at_us: int
+    account: str
+    search: int
+    ticket_id: str
+
+
+@value
+class SaidHere:
+    """The server has heard that who looks for a table is there."""
+
+    sent_us: int
+    at_us: int
+    account: str
+
+
+@value
+class TicketTold:
+    """What somebody was told of the own ticket; without an id: that there is none."""
+
+    at_us: int
+    account: str
+    ticket_id: str
+    # WAITING, SEATED, DEALING, PLAYING or ENDED; empty where there is none.
+    state: str
+    game_id: str = ""
+    # Why it ended.
+    why: str = ""
+
+
+@value
+class TicketCancelled:
+    """The server says that somebody has given the ticket up."""
+
+    at_us: int
+    account: str
+    ticket_id: str
+
+
+@value
+class GameLeft:
+    """The server says that somebody has given the seat of a game up."""
+
+    at_us: int
+    account: str
+    game_id: str
+
+
+@value
 class StreamOpened:
     """A client asks to follow its game after a version; 0 asks for a snapshot."""
 
@@ -169,6 +221,11 @@ Record = (
     | GameOpened
     | Held
     | CancelAnswered
+    | Enqueued
+    | SaidHere
+    | TicketTold
+    | TicketCancelled
+    | GameLeft
     | StreamOpened
     | Told
     | Heard

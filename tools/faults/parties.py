@@ -48,6 +48,9 @@ class Party(ABC):
         self._calm = calm
         self._accounts: list[Account] = []
 
+    async def prepare(self) -> None:  # noqa: B027 - most need nothing
+        """Before anything fails."""
+
     @abstractmethod
     async def play(self) -> None:
         """One game after another until all is calm, one at least."""
@@ -75,14 +78,12 @@ class Party(ABC):
         self._chance.shuffle(replicas)
         return "ipv4:" + ",".join(map(str, replicas))
 
-    def _players(self, game_id: str, seats: Sequence[tuple[int, Account, Habit]]) -> list[Follower]:
-        """Everybody with all their devices."""
-        clients: list[Follower] = []
-        for seat, account, habit in seats:
-            client, road = self._connection(game_id, account, f"{game_id} seat {seat}")
-            clients.append(player_for(habit)(client, road, self._history, habit, self._chance, self._calm))
-            if habit.second_device:
-                clients.append(self._follower(game_id, account, f"{game_id} seat {seat}, second device"))
+    def _player(self, game_id: str, account: Account, habit: Habit, name: str) -> list[Follower]:
+        """Somebody in a seat with all devices."""
+        client, road = self._connection(game_id, account, name)
+        clients: list[Follower] = [player_for(habit)(client, road, self._history, habit, self._chance, self._calm)]
+        if habit.second_device:
+            clients.append(self._follower(game_id, account, f"{name}, second device"))
         return clients
 
     def _follower(self, game_id: str, account: Account, name: str) -> Follower:
@@ -122,8 +123,11 @@ class FriendlyParty(Party):
         return opened.game_id
 
     def _clients(self, game_id: str) -> list[Follower]:
-        seats = [(seat, self._accounts[seat], habit) for seat, habit in enumerate(self._friends.people)]
-        clients = self._players(game_id, seats)
+        clients = [
+            client
+            for seat, habit in enumerate(self._friends.people)
+            for client in self._player(game_id, self._accounts[seat], habit, f"{game_id} seat {seat}")
+        ]
         if self._friends.has_spectator:
             clients.append(self._follower(game_id, self._accounts[-1], f"{game_id} spectator"))
         return clients
@@ -138,29 +142,11 @@ class QuickParty(Party):
         super().__init__(world, history, chance, calm)
         self._quick = quick
 
-    async def get_money(self) -> None:
-        """Before anything fails: accounts, and what they can enter games with."""
+    async def prepare(self) -> None:
+        """Accounts, and what they can enter games with."""
         self._accounts = [await self._sign_in(str(uuid4())) for _ in self._quick.people]
-        cause = Cause(CauseKind.GRANT, "faults", "grant")
-        purses = [
-            posted(
-                f"faults:{account.account_id}",
-                cause,
-                [
-                    Transfer(House.GRANTS.value, UUID(account.account_id), currency, amount)
-                    for currency, amount in PURSE.items()
-                ],
-            )
-            for account, entry in zip(self._accounts, self._quick.people, strict=True)
-            if not entry.broke
-        ]
-        dsn = self._world.postgres.dsn(SCHEMAS["ledger"].role)
-        async with (
-            await open_pool(dsn, "faults", connections_max=1) as pool,
-            pool.acquire() as session,
-            session.transaction(),
-        ):
-            await put_down(session, purses)
+        people = zip(self._accounts, self._quick.people, strict=True)
+        await give_purses(self._world, [account for account, entry in people if not entry.broke])
 
     async def play(self) -> None:
         """One game after another until all is calm, one at least, and the last of them is played."""
@@ -210,12 +196,13 @@ class QuickParty(Party):
                     # The ledger has it settled in time.
                     pass
         if begun:
-            seats = [
-                (seat, account, entry.habit)
+            clients = [
+                client
                 for seat, (account, entry) in enumerate(zip(self._accounts, self._quick.people, strict=True))
                 if not entered[seat].refusal
+                for client in self._player(game_id, account, entry.habit, f"{game_id} seat {seat}")
             ]
-            await asyncio.gather(*(client.follow() for client in self._players(game_id, seats)))
+            await asyncio.gather(*(client.follow() for client in clients))
         return begun
 
     async def _hold(self, entries: rpc.Stub, game_id: str) -> Sequence[entries_pb2.Entered]:
@@ -266,3 +253,26 @@ class QuickParty(Party):
         answer = await patiently(lambda: games.Cancel(request, timeout=CALL_SECONDS))
         is_game = answer.outcome == games_pb2.CancelResponse.OUTCOME_CREATED
         self._history.add(CancelAnswered(now_us(), game_id, is_game))
+
+
+async def give_purses(world: World, accounts: Sequence[Account]) -> None:
+    """Money enough for all games of a round, out of the blue."""
+    cause = Cause(CauseKind.GRANT, "faults", "grant")
+    purses = [
+        posted(
+            f"faults:{account.account_id}",
+            cause,
+            [
+                Transfer(House.GRANTS.value, UUID(account.account_id), currency, amount)
+                for currency, amount in PURSE.items()
+            ],
+        )
+        for account in accounts
+    ]
+    dsn = world.postgres.dsn(SCHEMAS["ledger"].role)
+    async with (
+        await open_pool(dsn, "faults", connections_max=1) as pool,
+        pool.acquire() as session,
+        session.transaction(),
+    ):
+        await put_down(session, purses)

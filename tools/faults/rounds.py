@@ -9,10 +9,12 @@ from tools.faults.history import Complained, History, Phase
 from tools.faults.nemesis import Nemesis
 from tools.faults.parties import FriendlyParty, Party, QuickParty
 from tools.faults.schedule import Plan
+from tools.faults.seekers import SeekersParty
 from tools.faults.world import World, now_us
 
-# From the end of the faults to the end of all games: take-overs, and decisions that are left to the clock.
-SETTLE_SECONDS: Final = 45.0
+# From the end of the faults to the end of all games: take-overs, decisions that are left to the clock, and tables that
+# wait for others to come. A slow machine takes its time for all that: what must be quick is checked apart.
+SETTLE_SECONDS: Final = 90.0
 
 
 async def play_round(world: World, plan: Plan) -> Evidence:
@@ -25,9 +27,11 @@ async def play_round(world: World, plan: Plan) -> Evidence:
         for number, party in enumerate(plan.parties)
     ]
     if plan.quick is not None:
-        quick = QuickParty(world, history, random.Random(f"{plan.seed}/quick"), calm, plan.quick)
-        await quick.get_money()
-        parties.append(quick)
+        parties.append(QuickParty(world, history, random.Random(f"{plan.seed}/quick"), calm, plan.quick))
+    if plan.search is not None:
+        parties.append(SeekersParty(world, history, random.Random(f"{plan.seed}/search"), calm, plan.search))
+    for party in parties:
+        await party.prepare()
     history.add(Phase(now_us(), "faults"))
     playing = [asyncio.create_task(party.play()) for party in parties]
     await Nemesis(world, history, random.Random(plan.seed)).carry_out(plan.faults)

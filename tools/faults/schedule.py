@@ -1,11 +1,13 @@
 """What goes wrong in a round, and who plays meanwhile: all of it drawn from the seed, and nothing else.
 
 What a round with money has besides, people who enter quick-play games and faults of the ledger, is drawn from a stream
-of its own: with it or without it a seed's other faults and parties are the same.
+of its own, and so is what a round with matches has, people who look for tables and faults of the matchmaker: with it or
+without it a seed's other faults and parties are the same.
 """
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -115,6 +117,42 @@ class Quick:
     fates: tuple[Fate, ...]
 
 
+class Wish(Enum):
+    """What somebody means to do who looks for a table."""
+
+    PLAY = "play"
+    # Think better of it after a while.
+    CANCEL = "cancel"
+    # Think better of it in the moment of the deal.
+    CANCEL_AT_DEAL = "cancel at the deal"
+    # Leave the game as soon as it begins, and look for another one.
+    LEAVE = "leave"
+
+
+@value
+class Seeker:
+    """How somebody looks for tables."""
+
+    habit: Habit
+    room: int
+    # Empty for none.
+    coffee: str
+    # Asks from two devices at once.
+    asks_twice: bool
+    # What a search comes to, in this order; those that come after are played.
+    wishes: tuple[Wish, ...]
+    # From the ticket to the second thought.
+    patience_seconds: float
+
+
+@value
+class Search:
+    """People who look for tables at the matchmaker, one after another, as long as the faults go on."""
+
+    match: Match
+    people: tuple[Seeker, ...]
+
+
 @value
 class Plan:
     """A round."""
@@ -124,6 +162,8 @@ class Plan:
     parties: tuple[Party, ...]
     # None: no money moves.
     quick: Quick | None = None
+    # None: nobody looks for a table.
+    search: Search | None = None
 
 
 # Short games most often: each is to end soon after the last fault.
@@ -147,8 +187,8 @@ _DEEDS: Final = {
     Deed.DELETE_STREAM: 1,
     Deed.DELETE_STORE: 1,
 }
-# JetStream is not the ledger's own.
-_LEDGER_DEEDS: Final[Mapping[Deed, int]] = {
+# Of a service that has faults drawn apart: JetStream is not its own.
+_SERVICE_DEEDS: Final[Mapping[Deed, int]] = {
     deed: weight for deed, weight in _DEEDS.items() if deed not in (Deed.DELETE_STREAM, Deed.DELETE_STORE)
 }
 _QUICK_MATCHES: Final = {
@@ -160,32 +200,51 @@ _ROOMS: Final = (1, 2, 2, 3, 4, 11)
 _COFFEES: Final = ("", "", "coffee_1_5", "coffee_2", "coffee_3", "coffee_5")
 _FATES: Final = {Fate.PLAYED: 3, Fate.CANCELLED_LATE: 2, Fate.CANCELLED: 2, Fate.ABANDONED: 3, Fate.RACED: 3}
 _FATES_COUNT: Final = 6
-_LEDGER: Final = "ledger"
+# What a search needs is played quickly too, and four are soon at a table.
+_SEARCH_MATCHES: Final = {
+    Match("euchre", "standard", 4): 2,
+    Match("oh_hell", "standard", 4): 2,
+    Match("klaverjas", "amsterdam", 4): 1,
+}
+_SEARCH_ROOMS: Final = (1, 1, 2, 2, 3)
+_WISHES: Final = {Wish.PLAY: 3, Wish.CANCEL: 2, Wish.CANCEL_AT_DEAL: 3, Wish.LEAVE: 3}
+_WISHES_COUNT: Final = 5
+_LEDGER, _MATCHMAKER = "ledger", "matchmaker"
 _PARTIES: Final = 4
 _PEOPLE: Final = (1, 1, 2, 2, 2, 3)
 _FAULTS: Final = (2, 5)
 _LEDGER_FAULTS: Final = (0, 2)
+_SEEKERS: Final = (4, 5, 6)
+_MATCHMAKER_FAULTS: Final = (1, 3)
 
 
-def draw(seed: int, processes: Sequence[str], links: Sequence[str], *, money: bool = True) -> Plan:
+def draw(
+    seed: int, processes: Sequence[str], links: Sequence[str], *, money: bool = True, matches: bool = True
+) -> Plan:
     """The plan of a seed, for a world with these processes and links."""
     chance = random.Random(seed)
-    faults = _faults(chance, _FAULTS, _DEEDS, _without_ledger(processes), _without_ledger(links))
+    faults = _faults(chance, _FAULTS, _DEEDS, _of_others(processes), _of_others(links))
     parties = tuple(_party(chance, number) for number in range(_PARTIES))
-    quick = None
+    quick, search = None, None
     if money:
         chance = random.Random(f"{seed}/money")
         quick = _quick(chance)
-        faults += _faults(chance, _LEDGER_FAULTS, _LEDGER_DEEDS, _of_ledger(processes), _of_ledger(links))
-    return Plan(seed, tuple(sorted(faults, key=lambda fault: fault.at_seconds)), parties, quick)
+        faults += _faults(chance, _LEDGER_FAULTS, _SERVICE_DEEDS, _of(_LEDGER, processes), _of(_LEDGER, links))
+    if matches:
+        chance = random.Random(f"{seed}/matches")
+        search = _search(chance)
+        own = _of(_MATCHMAKER, processes), _of(_MATCHMAKER, links)
+        faults += _faults(chance, _MATCHMAKER_FAULTS, _SERVICE_DEEDS, *own)
+    return Plan(seed, tuple(sorted(faults, key=lambda fault: fault.at_seconds)), parties, quick, search)
 
 
-def _of_ledger(names: Sequence[str]) -> list[str]:
-    return [name for name in names if _LEDGER in name]
+def _of(service: str, names: Sequence[str]) -> list[str]:
+    return [name for name in names if service in name]
 
 
-def _without_ledger(names: Sequence[str]) -> list[str]:
-    return [name for name in names if _LEDGER not in name]
+def _of_others(names: Sequence[str]) -> list[str]:
+    """Without those of the services that have faults drawn apart."""
+    return [name for name in names if _LEDGER not in name and _MATCHMAKER not in name]
 
 
 def _faults(
@@ -254,6 +313,23 @@ def _entry(chance: random.Random, *, may_be_broke: bool) -> Entry:
         chance.choice(_ROOMS),
         chance.choice(_COFFEES),
         broke=may_be_broke and chance.random() < 0.3,
+    )
+
+
+def _search(chance: random.Random) -> Search:
+    match = chance.choices(list(_SEARCH_MATCHES), weights=list(_SEARCH_MATCHES.values()))[0]
+    return Search(match, tuple(_seeker(chance) for _ in range(chance.choice(_SEEKERS))))
+
+
+def _seeker(chance: random.Random) -> Seeker:
+    return Seeker(
+        # Nothing is left to the clock: that of quick play takes too long for a round.
+        replace(_habit(chance), sleeps=0.0),
+        chance.choice(_SEARCH_ROOMS),
+        chance.choice(_COFFEES),
+        asks_twice=chance.random() < 0.4,
+        wishes=tuple(chance.choices(list(_WISHES), weights=list(_WISHES.values()), k=_WISHES_COUNT)),
+        patience_seconds=round(chance.choice((chance.uniform(0, 0.3), chance.uniform(0, 3))), 3),
     )
 
 

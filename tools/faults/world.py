@@ -37,7 +37,9 @@ OPERATOR_SECONDS: Final = 2
 
 
 # What takes part: one more, and the same seed is another round.
-SERVICES: Final = ("accounts", "table", "ledger", "league")
+SERVICES: Final = ("accounts", "table", "ledger", "league", "matchmaker")
+# One forms a game's tables, the other one takes over.
+MATCHMAKERS: Final = 2
 # Rounds are short: who held entries and died is not waited for much longer.
 OLD_HOLD_SECONDS: Final = 3.0
 
@@ -47,7 +49,7 @@ class World:
 
     def __init__(self, folder: Path, tables: int) -> None:
         self._folder = folder
-        self._tables = tables
+        self._counts = {"table": tables, "matchmaker": MATCHMAKERS}
         self.postgres = EmbeddedPostgres(folder / "postgres")
         self.nats = EmbeddedNats(folder / "nats")
         self.services: dict[str, ServiceProcess] = {}
@@ -106,7 +108,7 @@ class World:
         places = {
             name: Address("127.0.0.1", free_port())
             for kind in SERVICES
-            for name in _names(kind, self._tables if kind == "table" else 1)
+            for name in _names(kind, self._counts.get(kind, 1))
         }
         peers: dict[str, list[Address]] = {kind: [] for kind in SERVICES}
         for name, address in places.items():
