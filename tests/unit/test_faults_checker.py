@@ -1,7 +1,8 @@
 """The checker of fault rounds finds nothing in a sound round, and every breach that is made in it.
 
 The round is played here by the rules alone: a person in seat 0 with two devices, who came to it by a ticket, bots,
-somebody who looks on, one decision left to the clock. Each test breaks one promise and names the checks that have to say so.
+somebody who looks on, one decision left to the clock. Each test breaks one promise and names the checks that have to
+say so.
 """
 
 import copy
