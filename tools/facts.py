@@ -41,6 +41,7 @@ class Hearing(NamedTuple):
 CONSUMERS: Final = {
     "league": Hearing("league", "table"),
     "league-ledger": Hearing("league", "ledger"),
+    "league-accounts": Hearing("league", "accounts"),
     "ledger": Hearing("ledger", "table"),
     "ledger-accounts": Hearing("ledger", "accounts"),
     "ledger-league": Hearing("ledger", "league"),

@@ -21,7 +21,7 @@ from chassis.telemetry import ProcessCollector, serve_metrics
 from services.league.app.closing import Closing
 from services.league.app.standings import League, Rank
 from services.league.catalogue import read_terms
-from services.league.consumers import games, ledger
+from services.league.consumers import accounts, games, ledger
 from services.league.consumers.rebuilding import Rebuilding
 from services.league.consumers.settlement import RemoteLedger
 from services.league.rpc import league, me, operations, standings
@@ -34,6 +34,7 @@ STOP_SECONDS: Final = 3
 # What the consumers and the relay are called in health and figures.
 GAMES_FACTS: Final = "levata.facts.games"
 LEDGER_FACTS: Final = "levata.facts.ledger"
+ACCOUNTS_FACTS: Final = "levata.facts.accounts"
 RELAY: Final = "levata.facts.relay"
 # Who hears of closed weeks.
 FACTS_ACCESS: Final = Access.by("ledger")
@@ -51,6 +52,7 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
         token, zone = settings.service_token, settings.time_zone
         games_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], token))
         ledger_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["ledger"], token))
+        accounts_log = await stack.enter_async_context(RemoteFacts.at(settings.peers["accounts"], token))
         answers = League(PostgresStandings(pool), terms, zone)
         outbox = bus.Outbox(nats)
         await outbox.start()
@@ -60,6 +62,7 @@ async def build(settings: LeagueSettings) -> AsyncIterator[Address]:
         consumers = {
             GAMES_FACTS: games.consumer(games_log, pool, nats, effects, news.moved),
             LEDGER_FACTS: ledger.consumer(ledger_log, pool, nats, news.moved),
+            ACCOUNTS_FACTS: accounts.consumer(accounts_log, pool, nats),
         }
         relay = Relay(pool, nats, LEAGUE)
         remote_ledger = await stack.enter_async_context(RemoteLedger.at(settings.peers["ledger"], token))

@@ -59,7 +59,9 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
     jetstream: JetStreamContext,
 ) -> None:
     table_process = start_service("table")
-    league_process = start_service("league", peers={"table": [table_process.address], "ledger": [NOBODY]})
+    league_process = start_service(
+        "league", peers={"table": [table_process.address], "ledger": [NOBODY], "accounts": [NOBODY]}
+    )
     signer = Signer.from_file(keys.signing_key)
     async with AsyncExitStack() as stack:
         table = Service(str(table_process.address), signer)

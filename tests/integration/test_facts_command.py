@@ -86,5 +86,7 @@ def test_accept_goes_on_where_the_restored_log_began(folder: Path, database: Dat
 
 
 def test_a_consumer_that_is_none_is_named(folder: Path) -> None:
-    with pytest.raises(SystemExit, match="There is no consumer 'accounts', but league, league-ledger, ledger"):
+    with pytest.raises(
+        SystemExit, match="There is no consumer 'accounts', but league, league-ledger, league-accounts, ledger"
+    ):
         facts.retry("accounts", str(uuid4()), folder)

@@ -30,7 +30,7 @@ from chassis.rpc import Access, Server, channel, stub
 from chassis.schema import begin_incarnation
 from services.league.__main__ import GAMES_FACTS, build
 from services.league.settings import LeagueSettings
-from tests.conftest import Database
+from tests.conftest import NOBODY, Database
 from tools.embedded.nats import EmbeddedNats
 from tools.tokens import Tokens
 from tools.up.servers import CATALOGUE
@@ -152,7 +152,11 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles) -> Asy
             jwks_file=keys.jwks,
             service_token_file=tokens.file("league"),
             catalogue_file=CATALOGUE,
-            peers={"table": [f"127.0.0.1:{owner_port}"], "ledger": [f"127.0.0.1:{ledger_port}"]},
+            peers={
+                "table": [f"127.0.0.1:{owner_port}"],
+                "ledger": [f"127.0.0.1:{ledger_port}"],
+                "accounts": [str(NOBODY)],
+            },
         )
         address = await stack.enter_async_context(build(settings))
         yield World(database, games, relay, signer, str(address))

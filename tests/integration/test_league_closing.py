@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import grpc
 import psycopg
 import pytest
+from levata.accounts.v1 import facts_pb2 as accounts_facts_pb2
 from levata.facts.v1 import facts_pb2 as log_pb2
 from levata.league.v1 import league_pb2, operations_pb2, standings_pb2
 from levata.me.v1 import updates_pb2
@@ -46,6 +47,8 @@ class World:
     database: Database
     games: Pool
     relay: Relay
+    accounts: Pool
+    accounts_relay: Relay
     ledger: Pool
     league: Pool
     signer: Signer
@@ -64,6 +67,13 @@ class World:
             number = await publish(session, [NewFact(subject, fact.SerializeToString())])
         self.relay.wake()
         return number
+
+    async def delete(self, account: UUID) -> None:
+        """An account is deleted now."""
+        fact = accounts_facts_pb2.AccountFact(account_id=str(account), deleted=accounts_facts_pb2.AccountDeletedFact())
+        async with self.accounts.acquire() as session, session.transaction():
+            await publish(session, [NewFact(f"levata.accounts.deleted.{account}", fact.SerializeToString())])
+        self.accounts_relay.wake()
 
     def move_clock_to(self, moment: datetime) -> None:
         """All services' clocks."""
@@ -133,7 +143,7 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles, league
     tokens.issue(keys.signing_key, ["league", "ledger"])
     async with AsyncExitStack() as stack:
         games, relay, games_at = await _serve_facts(stack, database, nats, keys, "table", GAMES)
-        _, _, accounts_at = await _serve_facts(stack, database, nats, keys, "accounts", ACCOUNTS)
+        accounts, accounts_relay, accounts_at = await _serve_facts(stack, database, nats, keys, "accounts", ACCOUNTS)
         league_port, ledger_port = free_port(), free_port()
         peers = {
             "table": [games_at],
@@ -162,7 +172,9 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles, league
         ledger = await stack.enter_async_context(await open_pool(database.dsn("ledger"), "test", connections_max=2))
         league = await stack.enter_async_context(await open_pool(database.dsn("league"), "test", connections_max=2))
         signer = Signer.from_file(keys.signing_key)
-        yield World(database, games, relay, ledger, league, signer, f"127.0.0.1:{league_port}")
+        yield World(
+            database, games, relay, accounts, accounts_relay, ledger, league, signer, f"127.0.0.1:{league_port}"
+        )
 
 
 def monday_after(moment: datetime) -> datetime:
@@ -225,6 +237,29 @@ async def test_weeks_are_closed_by_both_logs_rewarded_once_and_rebuilt_to_the_sa
         assert reason_of(refused.value) == "INVALID_REQUEST"
 
 
+async def test_who_is_deleted_is_named_nowhere_and_the_others_keep_their_places(
+    database: Database, nats: EmbeddedNats, keys: KeyFiles
+) -> None:
+    async with running(database, nats, keys) as world:
+        boundary = monday_after(datetime.now(UTC)) + timedelta(days=7)
+        week = (boundary - timedelta(days=7)).date()
+        world.move_clock_to(boundary - timedelta(seconds=60))
+        await world.play(seat(ALICE, 1), seat(BOB, 2), seat(CAROL, 3))
+        await until(lambda: _is(world.points(CAROL), 275))
+        await world.delete(ALICE)
+        await until(lambda: _is(_is_known(world, ALICE), False))
+        assert await _is_known(world, BOB)
+
+        world.move_clock_to(boundary + timedelta(seconds=1))
+        await until(lambda: _is(world.closed(), [week]))
+        # What would have been Alice's lapses, and nobody moves up.
+        await until(lambda: _is(_coins(world, BOB), 350 + 80_000))
+        await until(lambda: _is(_coins(world, CAROL), 275 + 60_000))
+        assert await _coins(world, ALICE) == 500
+        assert (await world.rebuild()).switched
+        assert not await _is_known(world, ALICE)
+
+
 async def test_clients_are_told_of_their_standing_when_it_changes_and_when_they_ask(
     database: Database, nats: EmbeddedNats, keys: KeyFiles
 ) -> None:
@@ -250,6 +285,24 @@ async def test_clients_are_told_of_their_standing_when_it_changes_and_when_they_
 
 async def _is(asked: Any, wanted: object) -> bool:
     return bool(await asked == wanted)
+
+
+async def _is_known(world: World, account: UUID) -> bool:
+    """Whether players are told of an account, both what it has reached and what it has played."""
+    league, known = world.as_player(BOB), []
+    for ask, request in (
+        (league.GetProfile, league_pb2.GetProfileRequest(account_id=str(account))),
+        (league.GetRecord, league_pb2.GetRecordRequest(account_id=str(account))),
+    ):
+        try:
+            await ask(request)
+        except grpc.aio.AioRpcError as error:
+            if reason_of(error) != "ACCOUNT_NOT_FOUND":
+                raise
+            known.append(False)
+        else:
+            known.append(True)
+    return all(known)
 
 
 async def _coins(world: World, account: UUID) -> int:

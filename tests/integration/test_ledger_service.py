@@ -38,7 +38,9 @@ async def test_what_others_tell_reaches_the_balances(
     database: Database, keys: KeyFiles, start_service: Callable[..., ServiceProcess]
 ) -> None:
     table, accounts = start_service("table"), start_service("accounts")
-    league = start_service("league", peers={"table": [table.address], "ledger": [NOBODY]})
+    league = start_service(
+        "league", peers={"table": [table.address], "ledger": [NOBODY], "accounts": [accounts.address]}
+    )
     peers = {"table": [table.address], "accounts": [accounts.address], "league": [league.address]}
     ledger = start_service("ledger", peers=peers)
     signer = Signer.from_file(keys.signing_key)

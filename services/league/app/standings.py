@@ -5,6 +5,9 @@ from datetime import UTC, date, tzinfo
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
+from grpc import StatusCode
+
+from chassis.errors import Refused
 from rules.calendar import day_of, week_of
 from services.league.domain.boards import Board, Contest, daily_board, friendly_board, league_board
 from services.league.domain.classes import LeagueClass, standing
@@ -126,6 +129,10 @@ class Standings(Protocol):
         """Of each account, in the order asked."""
         ...
 
+    async def is_deleted(self, account: UUID) -> bool:
+        """Whether an account is no more, as far as is known here."""
+        ...
+
     async def class_of(self, account: UUID) -> LeagueClass:
         """An account's class."""
         ...
@@ -163,6 +170,11 @@ class League:
         """Of each account, in the order asked."""
         week = await self.week()
         return [self._rank(week, reached) for reached in await self._standings.reached(list(accounts), week)]
+
+    async def refuse_deleted(self, account: UUID) -> None:
+        """Refused with ACCOUNT_NOT_FOUND if an account is no more. Who never played is nobody that the league knows."""
+        if await self._standings.is_deleted(account):
+            raise Refused("ACCOUNT_NOT_FOUND", StatusCode.NOT_FOUND, "There is no such account.")
 
     async def board(
         self, contest: Contest, account: UUID, begins: date | None, league_class: LeagueClass | None, game_type: str

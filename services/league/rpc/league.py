@@ -32,14 +32,14 @@ class LeagueApi:
         self._league = league
 
     async def get_record(self, request: league_pb2.GetRecordRequest, call: Call) -> league_pb2.GetRecordResponse:
-        return _record_message(await self._records.of(_account(request.account_id, call)))
+        return _record_message(await self._records.of(await self._asked(request.account_id, call)))
 
     async def get_profile(self, request: league_pb2.GetProfileRequest, call: Call) -> league_pb2.GetProfileResponse:
-        (rank,) = await self._league.ranks([_account(request.account_id, call)])
+        (rank,) = await self._league.ranks([await self._asked(request.account_id, call)])
         return _profile_message(rank)
 
     async def get_standing(self, request: league_pb2.GetStandingRequest, call: Call) -> league_pb2.GetStandingResponse:
-        account = _account("", call)
+        account = _caller(call)
         board = await self._board(request.board, account)
         around = await self._league.around(board, account, request.neighbours)
         lines = list(map(_line, around.lines))
@@ -49,18 +49,18 @@ class LeagueApi:
         )
 
     async def list_top(self, request: league_pb2.ListTopRequest, call: Call) -> league_pb2.ListTopResponse:
-        board = await self._board(request.board, _account("", call))
+        board = await self._board(request.board, _caller(call))
         top = await self._league.top(board, request.limit)
         return league_pb2.ListTopResponse(
             board=_board_message(board), top=map(_line, top.lines), players=top.players, closed=top.closed
         )
 
     async def list_weeks(self, request: league_pb2.ListWeeksRequest, call: Call) -> league_pb2.ListWeeksResponse:
-        weeks = await self._league.weeks(_account("", call), _day(request.before, "before"))
+        weeks = await self._league.weeks(_caller(call), _day(request.before, "before"))
         return league_pb2.ListWeeksResponse(weeks=map(_week_message, weeks))
 
     async def explain(self, request: league_pb2.ExplainRequest, call: Call) -> league_pb2.ExplainResponse:
-        account = _account("", call)
+        account = _caller(call)
         number: Number
         match request.WhichOneof("number"):
             case "xp":
@@ -73,6 +73,12 @@ class LeagueApi:
         return league_pb2.ExplainResponse(
             causes=map(_cause_message, explained.causes), total=explained.total, more=explained.more
         )
+
+    async def _asked(self, account_id: str, call: Call) -> UUID:
+        """Whom a call asks about: by default its caller, and nobody who is no more."""
+        account = UUID(account_id) if account_id else _caller(call)
+        await self._league.refuse_deleted(account)
+        return account
 
     async def _board(self, asked: league_pb2.Board, account: UUID) -> Board:
         match asked.WhichOneof("contest"):
@@ -89,8 +95,8 @@ class LeagueApi:
                 return await self._league.board(Contest.DAILY, account, day, None, asked.daily.game_type)
 
 
-def _account(account_id: str, call: Call) -> UUID:
-    return UUID(account_id or call.who.subject)
+def _caller(call: Call) -> UUID:
+    return UUID(call.who.subject)
 
 
 def _day(text: str, field: str) -> date | None:

@@ -4,3 +4,4 @@ from typing import Final
 
 GAMES_CONSUMER: Final = "league"
 LEDGER_CONSUMER: Final = "league-ledger"
+ACCOUNTS_CONSUMER: Final = "league-accounts"

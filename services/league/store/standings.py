@@ -65,6 +65,7 @@ _REACHED: Final = f"""
         and board.division = ($3::text[])[coalesce(c.class, 0) + 1]
     left join score s on s.build = {_LIVE} and s.board = board.board and s.account_id = a.account_id
     order by a.number"""
+_DELETED: Final = "select exists (select from deleted_account where account_id = $1)"
 _CLASS: Final = f"""
     select class from member_class where build = {_LIVE} and account_id = $1"""
 _KNOWN: Final = f"""
@@ -186,6 +187,11 @@ class PostgresStandings:
             )
             for row in rows
         ]
+
+    async def is_deleted(self, account: UUID) -> bool:
+        """Whether an account is no more."""
+        with refusing_while_away():
+            return bool(await self._pool.fetchval(_DELETED, account))
 
     async def class_of(self, account: UUID) -> LeagueClass:
         """An account's class."""
