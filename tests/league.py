@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid4
 
+from levata.accounts.v1 import facts_pb2 as accounts_facts_pb2
 from levata.ledger.v1 import facts_pb2 as ledger_facts_pb2
 from levata.table.v1 import facts_pb2, table_pb2
 
@@ -16,7 +17,7 @@ from chassis.database import Pool
 from chassis.facts import Fact, Head
 from services.league.app.closing import DueWeek, Settled
 from services.league.catalogue import read_terms
-from services.league.consumers import games, ledger
+from services.league.consumers import accounts, games, ledger
 from services.league.store.weeks import PostgresWeeks
 from tools.up.servers import CATALOGUE
 
@@ -71,6 +72,12 @@ def refunded(number: int, of: Fact) -> Fact:
     return Fact(number, f"levata.ledger.refunded.{told.account_id}", message.SerializeToString(), of.at_us)
 
 
+def deleted(number: int, account: UUID) -> Fact:
+    """The accounts service tells that an account is no more."""
+    message = accounts_facts_pb2.AccountFact(account_id=str(account), deleted=accounts_facts_pb2.AccountDeletedFact())
+    return Fact(number, f"levata.accounts.deleted.{account}", message.SerializeToString(), us(MONDAY))
+
+
 def game_finished(
     number: int,
     seats: Sequence[facts_pb2.FinishedSeat],
@@ -111,6 +118,12 @@ async def hear_ledger(pool: Pool, facts: Iterable[Fact]) -> None:
     """Give facts of the ledger their effects, as the consumer does."""
     async with pool.acquire() as session, session.transaction():
         await ledger.Effects().apply(session, list(facts))
+
+
+async def hear_accounts(pool: Pool, facts: Iterable[Fact]) -> None:
+    """Give facts of accounts their effects, as the consumer does."""
+    async with pool.acquire() as session, session.transaction():
+        await accounts.apply(session, list(facts))
 
 
 async def heard_up_to(pool: Pool, games_fact: int, ledger_fact: int) -> None:

@@ -31,7 +31,8 @@ class Placed(NamedTuple):
     """A line of a leaderboard."""
 
     place: int
-    account_id: UUID
+    # None of an account that is no more: its line stays, for everybody has the place that is rewarded.
+    account_id: UUID | None
     points: int
     reached_at_us: int
 

@@ -163,7 +163,7 @@ def _board_message(board: Board) -> league_pb2.Board:
 def _line(placed: Placed) -> league_pb2.Standing:
     return league_pb2.Standing(
         place=placed.place,
-        account_id=str(placed.account_id),
+        account_id=str(placed.account_id or ""),
         points=placed.points,
         reached_at_us=placed.reached_at_us,
     )

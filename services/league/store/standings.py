@@ -68,6 +68,7 @@ _REACHED: Final = f"""
 _DELETED: Final = "select exists (select from deleted_account where account_id = $1)"
 _CLASS: Final = f"""
     select class from member_class where build = {_LIVE} and account_id = $1"""
+_GONE: Final = "exists (select from deleted_account d where d.account_id = lines.account_id)"
 _KNOWN: Final = f"""
     known as (
         select {_LIVE} as build, board.board, {_PLAYERS} as players, {_CLOSED} as closed
@@ -97,12 +98,12 @@ _AROUND: Final = f"""
             order by s.minus_points, s.reached_us, s.account_id limit {NEIGHBOURS_MAX}
         ) o
     )
-    select known.players, known.closed, own.place, lines.account_id, lines.points, lines.reached_us
+    select known.players, known.closed, own.place, lines.account_id, lines.points, lines.reached_us, {_GONE} as gone
     from known left join own on true left join lines on true
     order by lines.minus_points, lines.reached_us, lines.account_id"""
 _TOP: Final = f"""
     with {_KNOWN}
-    select known.players, known.closed, lines.account_id, lines.points, lines.reached_us
+    select known.players, known.closed, lines.account_id, lines.points, lines.reached_us, {_GONE} as gone
     from known left join lateral (
         select account_id, points, reached_us, minus_points from score s
         where s.build = known.build and s.board = known.board
@@ -181,7 +182,9 @@ class PostgresStandings:
                 row["account_id"],
                 _progress(row),
                 LeagueClass(row["class"]),
-                None if row["points"] is None else _placed(row["place"], row),
+                None
+                if row["points"] is None
+                else Placed(row["place"], row["account_id"], row["points"], row["reached_us"]),
                 row["players"],
                 row["number"],
             )
@@ -278,12 +281,12 @@ def _part(rows: Sequence[asyncpg.Record], first: int) -> Around:
     """A part of a leaderboard from a place on: no row is a board that there is not, one without account has no line."""
     if not rows:
         return Around((), 0, closed=False)
-    lines = [_placed(place, row) for place, row in enumerate(rows, start=first) if row["account_id"] is not None]
+    lines = [
+        Placed(place, None if row["gone"] else row["account_id"], row["points"], row["reached_us"])
+        for place, row in enumerate(rows, start=first)
+        if row["account_id"] is not None
+    ]
     return Around(lines, rows[0]["players"], rows[0]["closed"])
-
-
-def _placed(place: int, row: asyncpg.Record) -> Placed:
-    return Placed(place, row["account_id"], row["points"], row["reached_us"])
 
 
 def _progress(row: asyncpg.Record) -> Progress:
