@@ -25,6 +25,7 @@ from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port, launched
 from tools.migrate import SCHEMAS, migrate_all
 from tools.up.servers import CATALOGUE
+from tools.up.service import KINDS
 
 DATABASE = "levata_bench"
 LOOK_SECONDS = 0.05
@@ -68,32 +69,48 @@ class Backend:
     @contextlib.contextmanager
     def accounts_service(self, mails: Path) -> Iterator[Service]:
         """An accounts service without limits, which writes its mails into the Maildir `mails`."""
+        with self._service("accounts", self._signing_in(mails)) as accounts:
+            yield accounts
+
+    @contextlib.contextmanager
+    def ledger_service(self) -> Iterator[Service]:
+        """A ledger by the repository's catalogue; the services that it hears are not there."""
+        peers = {name: [f"127.0.0.1:{free_port()}"] for name in ("table", "accounts", "league")}
+        own = {"LEVATA_CATALOGUE_FILE": str(CATALOGUE), "LEVATA_PEERS": json.dumps(peers)}
+        with self._service("ledger", own | self._service_token("ledger")) as ledger:
+            yield ledger
+
+    @contextlib.contextmanager
+    def all_services(self) -> Iterator[Mapping[str, Service]]:
+        """A replica of each service, by name; they know each other."""
+        addresses = {name: f"127.0.0.1:{free_port()}" for name in KINDS}
+        together = {"LEVATA_PEERS": json.dumps({name: [address] for name, address in addresses.items()})}
+        with contextlib.ExitStack() as stack:
+            services = {}
+            for kind in KINDS.values():
+                own = together | self._service_token(kind.name) | {"LEVATA_LISTEN": addresses[kind.name]}
+                if kind.has_catalogue:
+                    own["LEVATA_CATALOGUE_FILE"] = str(CATALOGUE)
+                if kind.signs_in:
+                    own |= self._signing_in(self.keys.jwks.with_name("mails"))
+                services[kind.name] = stack.enter_context(self._service(kind.name, own))
+            yield services
+
+    def _signing_in(self, mails: Path) -> dict[str, str]:
         secret = self.keys.jwks.with_name("accounts-secret")
         secret.write_text(secrets.token_hex(32))
-        own = {
+        return {
             "LEVATA_SIGNING_KEY_FILE": str(self.keys.signing_key),
             "LEVATA_SECRET_FILE": str(secret),
             "LEVATA_MAIL_URL": maildir.url_of(mails),
             "LEVATA_CODES_PER_ADDRESS": "1000000",
             "LEVATA_CODES_PER_PEER": "1000000",
         }
-        with self._service("accounts", own) as accounts:
-            yield accounts
 
-    @contextlib.contextmanager
-    def ledger_service(self) -> Iterator[Service]:
-        """A ledger by the repository's catalogue; the services that it hears are not there."""
-        token = self.keys.jwks.with_name("ledger.token")
-        token.write_text(self.signer.service_token("ledger", 36_000))
-        own = {
-            "LEVATA_CATALOGUE_FILE": str(CATALOGUE),
-            "LEVATA_SERVICE_TOKEN_FILE": str(token),
-            "LEVATA_PEERS": json.dumps(
-                {name: [f"127.0.0.1:{free_port()}"] for name in ("table", "accounts", "league")}
-            ),
-        }
-        with self._service("ledger", own) as ledger:
-            yield ledger
+    def _service_token(self, name: str) -> dict[str, str]:
+        token = self.keys.jwks.with_name(f"{name}.token")
+        token.write_text(self.signer.service_token(name, 36_000))
+        return {"LEVATA_SERVICE_TOKEN_FILE": str(token)}
 
     @contextlib.contextmanager
     def _service(self, name: str, own: Mapping[str, str]) -> Iterator[Service]:
