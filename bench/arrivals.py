@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import NamedTuple
 from uuid import UUID
 
-from services.matchmaker.domain.pairing import DEALS_AFTER_US, Moved, Opened, Seated, Table, Ticket, pair
+from services.matchmaker.domain.pairing import DEALS_AFTER_US, Moved, Opened, Seated, Seeker, Table, Ticket, pair
 
 ROUND_US = 100_000
 SEATS = 6
@@ -16,7 +16,7 @@ SEATS = 6
 class Dealt(NamedTuple):
     """A table when its cards are dealt."""
 
-    tickets: Sequence[Ticket]
+    tickets: Sequence[Seeker]
     at_us: int
 
 
@@ -31,7 +31,7 @@ class Arrivals:
             number = UUID(int=len(self.tickets))
             self.tickets.append(Ticket(number, number, chance.randint(1, rooms), chance.random(), int(at_us)))
 
-    def played(self) -> list[Sequence[Ticket]]:
+    def played(self) -> list[Sequence[Seeker]]:
         """Who played with whom."""
         return [dealt.tickets for dealt in self.dealt]
 
@@ -53,7 +53,7 @@ class Arrivals:
     def _deal(self) -> Iterator[Dealt]:
         coming = list(reversed(self.tickets))
         tables: dict[UUID, Table] = {}
-        seated: dict[UUID, list[Ticket]] = {}
+        seated: dict[UUID, list[Seeker]] = {}
         now_us = opened = 0
         while coming or tables:
             now_us += ROUND_US
@@ -82,11 +82,11 @@ class Arrivals:
                     yield Dealt(seated.pop(table_id), now_us)
 
 
-def first_come(arrivals: Arrivals, seats: int) -> list[Sequence[Ticket]]:
+def first_come(arrivals: Arrivals, seats: int) -> list[Sequence[Seeker]]:
     """The same people, seated as they came."""
     return [arrivals.tickets[start : start + seats] for start in range(0, len(arrivals.tickets), seats)]
 
 
-def distances(tables: Sequence[Sequence[Ticket]]) -> list[float]:
+def distances(tables: Sequence[Sequence[Seeker]]) -> list[float]:
     """How far apart in rank each two people are who sit at one table."""
     return [abs(one.rank - other.rank) for tickets in tables for one, other in combinations(tickets, 2)]

@@ -58,7 +58,7 @@ class _Seeker:
         self._crowd = crowd
         self._shown: Metadata = (("authorization", f"Bearer {token}"),)
         self._matchmaker = crowd.matchmaker[number % len(crowd.matchmaker)]
-        self._watch = crowd.accounts[number % len(crowd.accounts)].unary_stream(_WATCH)
+        self._watch: Any = crowd.accounts[number % len(crowd.accounts)].unary_stream(_WATCH)
         self._answered = ""
         self._wished_at = 0.0
         self.looks = False
@@ -155,9 +155,7 @@ class Crowd:
 
         async def come() -> None:
             async with at_once:
-                guest = await create(
-                    accounts_pb2.CreateGuestRequest(request_id=str(uuid4())), timeout=CALL_SECONDS
-                )
+                guest = await create(accounts_pb2.CreateGuestRequest(request_id=str(uuid4())), timeout=CALL_SECONDS)
                 seeker = _Seeker(self, next(numbers), guest.account.account_id, guest.access_token)
                 await seeker.open()
                 self._seekers.append(seeker)

@@ -23,6 +23,7 @@ from services.matchmaker.app.alone import Alone
 from services.matchmaker.app.dealing import Dealing
 from services.matchmaker.app.forming import Former
 from services.matchmaker.app.friendly import FriendlyTables
+from services.matchmaker.app.preparing import Preparing
 from services.matchmaker.app.quick_play import QuickPlay
 from services.matchmaker.catalogue import read_rooms
 from services.matchmaker.consumers import games
@@ -68,9 +69,8 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         attempts = PostgresAttempts(pool)
         players, replicas = NatsPlayers(outbox), NatsReplicas(nats, outbox)
         dealing = Dealing(store, others.games, others.ledger, players, clock.now_us)
-        formers = {
-            each: Former(each, store, others.games, dealing, players, clock.now_us, clock.new_id) for each in POOLS
-        }
+        preparing = Preparing(store, others.games)
+        formers = {each: Former(each, store, preparing, dealing, players, clock.now_us, clock.new_id) for each in POOLS}
         quick_play = QuickPlay(
             rooms,
             store,
@@ -106,6 +106,7 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
             stack.push_async_callback(end, asyncio.create_task(report.keep_health(server), name="health"))
         stack.push_async_callback(store.release_turns)
         stack.push_async_callback(dealing.stop)
+        stack.push_async_callback(preparing.stop)
         await replicas.start(formers)
         for former in formers.values():
             former.start()

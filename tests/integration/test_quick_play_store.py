@@ -14,7 +14,7 @@ POOL = Pool("romanian_whist", "8-1-8")
 
 
 def asked_for(account: UUID) -> QuickTicket:
-    return QuickTicket(uuid4(), account, False, POOL, 1, "", 0.5, (), 0, 0, State.WAITING, None, 0, False, None)
+    return QuickTicket(uuid4(), account, False, POOL, 1, "", 0.5, (), 0, State.WAITING, None, 0, False, None)
 
 
 async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(database: Database) -> None:
@@ -37,9 +37,10 @@ async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(dat
         await store.seen([opener])
         moved = await store.seat(turn, [Moved(first, second)])
         assert [each.account for each in sorted(moved, key=lambda each: each.place)] == [opener, *others]
-        contents = await store.contents(POOL)
-        assert [table.table_id for table in contents.tables] == [second]
-        seated = sorted(contents.tickets, key=lambda each: each.place)
+        outline = await store.outline(POOL)
+        assert [table.table_id for table in outline.tables] == [second]
+        assert {place.table_id for place in outline.places} == {second}
+        seated = sorted(await store.tickets(accounts), key=lambda each: each.place)
         assert [each.account for each in seated] == [host, opener, *others]
         # The log has them in the order of joining, too.
         logged = await pool.fetch(

@@ -13,9 +13,12 @@ QUESTIONS_MAX: Final = 500
 
 
 class Batches(Generic[Q, A]):
-    """Answers many questions with one call, in their order. A call that fails fails for all of its questions."""
+    """Answers many questions with one call, in their order.
 
-    def __init__(self, name: str, answer: Callable[[Sequence[Q]], Awaitable[Sequence[A]]]) -> None:
+    A call that fails fails for all of its questions; an answer that is an error fails for its own.
+    """
+
+    def __init__(self, name: str, answer: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]]) -> None:
         self._name = name
         self._answer = answer
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
@@ -59,5 +62,9 @@ class Batches(Generic[Q, A]):
             raise
         for (_, future), answer in zip(batch, answers, strict=True):
             # Who asked may have left.
-            if not future.done():
+            if future.done():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
                 future.set_result(answer)

@@ -14,17 +14,21 @@ import structlog
 
 from chassis.errors import in_a_line
 from chassis.tasks import Background
+from services.matchmaker.app.batches import Batches
 from services.matchmaker.app.ports import (
     Dealt,
     Ended,
+    Entrants,
     Entry,
     Forming,
     Games,
     Ledger,
+    NewGame,
     NotCreated,
     Players,
     Seat,
     Standing,
+    Started,
 )
 from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
 
@@ -65,9 +69,13 @@ class Dealing:
     ) -> None:
         self._store = store
         self._games = games
-        self._ledger = ledger
         self._players = players
         self._now_us = now_us
+        # Of tables that are dealt at the same time.
+        self._reading = Batches("read tables", store.dealt)
+        self._holding = Batches("hold entries", ledger.hold)
+        self._creating = Batches("create games", games.create_all)
+        self._keeping = Batches("keep that games run", store.started)
         self._under_way: set[UUID] = set()
         self._background = Background()
 
@@ -80,10 +88,12 @@ class Dealing:
     async def stop(self) -> None:
         """Deal no more; who comes next goes on."""
         await self._background.stop()
+        for batches in (self._reading, self._holding, self._creating, self._keeping):
+            await batches.stop()
 
     async def _deal(self, table: QuickTable, done: Done) -> None:
         try:
-            dealt = await _stubbornly("read a table", lambda: self._store.dealt(table.table_id))
+            dealt = await _stubbornly("read a table", lambda: self._reading.ask(table.table_id))
             accounts = [each.ticket.account for each in dealt]
             if accounts:
                 await self._make_game(table, dealt)
@@ -109,7 +119,7 @@ class Dealing:
         started = result
         await _stubbornly(
             "keep that a game runs",
-            lambda: self._store.started(table.table_id, game_id, started.playing, started.refused),
+            lambda: self._keeping.ask(Started(table.table_id, game_id, started.playing, started.refused)),
         )
         self._tell(table, dealt, started)
 
@@ -121,7 +131,7 @@ class Dealing:
             try:
                 result = await self._hold(game_id, dealt)
                 if result.playing:
-                    await self._games.create(game_id, _seats(dealt, result, table.pool.capacity))
+                    await self._creating.ask(NewGame(game_id, _seats(dealt, result, table.pool.capacity)))
                 return result
             except NotCreated:
                 return None
@@ -133,7 +143,7 @@ class Dealing:
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _hold(self, game_id: UUID, dealt: Sequence[Dealt]) -> _Result:
-        return _Result(await self._ledger.hold(game_id, [each.ticket for each in dealt]))
+        return _Result(await self._holding.ask(Entrants(game_id, [each.ticket for each in dealt])))
 
     async def _search_again(self, table: QuickTable, dealt: Sequence[Dealt], refused: dict[UUID, str]) -> None:
         await _stubbornly("send people back", lambda: self._store.not_started(table.table_id, refused))

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from services.matchmaker.domain.friendly import FriendlyTable
 from services.matchmaker.domain.pairing import Decision
-from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket
+from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket, State
 
 # The store
 
@@ -37,10 +37,20 @@ class Standing(NamedTuple):
     ended: Ended | None = None
 
 
-class Contents(NamedTuple):
-    """All that is alive in a pool."""
+class Place(NamedTuple):
+    """Where somebody's ticket is."""
 
-    tickets: Sequence[QuickTicket]
+    account: UUID
+    ticket_id: UUID
+    state: State
+    table_id: UUID | None
+    answered: bool
+
+
+class Outline(NamedTuple):
+    """All that is alive in a pool, in so few words that tens of thousands can be read often."""
+
+    places: Sequence[Place]
     tables: Sequence[QuickTable]
 
 
@@ -50,6 +60,32 @@ class Dealt(NamedTuple):
     ticket: QuickTicket
     # What they add to the shuffle.
     nonce: bytes
+
+
+class Answer(NamedTuple):
+    """What somebody adds to a game's shuffle."""
+
+    account: UUID
+    game_id: UUID
+    nonce: bytes
+
+
+class PreparedTable(NamedTuple):
+    """What the table service has prepared for a table."""
+
+    table_id: UUID
+    game_id: UUID
+    commitment: bytes
+
+
+class Started(NamedTuple):
+    """A table whose game runs."""
+
+    table_id: UUID
+    game_id: UUID
+    playing: Sequence[UUID]
+    # Those who are not in it, and why.
+    refused: Mapping[UUID, str]
 
 
 class Turn(NamedTuple):
@@ -70,12 +106,16 @@ class Tickets(Protocol):
         """Add tickets; for each account the one that it has now, which may be an older one."""
         ...
 
+    async def known(self, accounts: Sequence[UUID]) -> Sequence[bool]:
+        """Which of these have a ticket."""
+        ...
+
     async def cancel(self, account: UUID, ticket_id: UUID) -> QuickTicket | None:
         """Remove a ticket whose table is not being dealt; the ticket as it is if there still is one."""
         ...
 
-    async def answer(self, account: UUID, game_id: UUID, nonce: bytes) -> Pool | None:
-        """Keep what somebody adds to the shuffle of a table that is not dealt yet; None if there is none."""
+    async def answer(self, answers: Sequence[Answer]) -> Sequence[Pool | None]:
+        """Keep what players add to the shuffles of tables that are not dealt yet; None for who sits at no such one."""
         ...
 
     async def seen(self, accounts: Sequence[UUID]) -> Sequence[None]:
@@ -94,7 +134,7 @@ class Forming(Protocol):
         """Take or keep the turn, unless another replica has it."""
         ...
 
-    async def contents(self, pool: Pool) -> Contents:
+    async def outline(self, pool: Pool) -> Outline:
         """All that is alive in a pool."""
         ...
 
@@ -109,22 +149,20 @@ class Forming(Protocol):
         """
         ...
 
-    async def dealt(self, table_id: UUID) -> Sequence[Dealt]:
-        """Who is at a table that is being dealt, in the order of joining."""
+    async def dealt(self, tables: Sequence[UUID]) -> Sequence[Sequence[Dealt]]:
+        """Who is at each of these tables that are being dealt, in the order of joining."""
         ...
 
-    async def keep_prepared(self, table_id: UUID, game_id: UUID, commitment: bytes) -> None:
-        """What the table service has prepared for a table."""
+    async def keep_prepared(self, tables: Sequence[PreparedTable]) -> None:
+        """These have been prepared."""
         ...
 
     async def begin_deal(self, turn: Turn, tables: Mapping[UUID, int]) -> Sequence[QuickTicket]:
         """From now on nobody comes or goes at those of these tables that still have as many seats taken."""
         ...
 
-    async def started(
-        self, table_id: UUID, game_id: UUID, playing: Sequence[UUID], refused: Mapping[UUID, str]
-    ) -> None:
-        """The game of a table runs: with these accounts, and without those who were refused."""
+    async def started(self, tables: Sequence[Started]) -> Sequence[None]:
+        """The games of these tables run."""
         ...
 
     async def not_started(self, table_id: UUID, refused: Mapping[UUID, str]) -> None:
@@ -136,8 +174,8 @@ class Forming(Protocol):
         """Close tables at which nobody is left."""
         ...
 
-    async def end_gone(self, turn: Turn, accounts: Sequence[UUID], silent_us: int) -> Sequence[UUID]:
-        """End the tickets of those who were still not heard; answers whose."""
+    async def end_gone(self, turn: Turn, silent_us: int) -> Sequence[QuickTicket]:
+        """End the tickets of those who were not heard for so long; answers with them."""
         ...
 
 
@@ -192,6 +230,13 @@ class Clock(NamedTuple):
 DEFAULT_CLOCK: Final = Clock()
 
 
+class NewGame(NamedTuple):
+    """A prepared game, and who plays it."""
+
+    game_id: UUID
+    seats: Sequence[Seat]
+
+
 class NotCreated(Exception):
     """The id will never be a game."""
 
@@ -203,10 +248,18 @@ class Games(Protocol):
         """Fix a game's id and seed."""
         ...
 
+    async def prepare_all(self, tables: Sequence[QuickTable]) -> Sequence[PreparedGame | Exception]:
+        """Fix the games of tables of quick play; the table's id makes it the same game, whoever asks and how often."""
+        ...
+
     async def create(
         self, game_id: UUID, seats: Sequence[Seat], clock: Clock = DEFAULT_CLOCK, spectator_delay_seconds: int = 0
     ) -> None:
         """Start a prepared game; NotCreated if its id was closed."""
+        ...
+
+    async def create_all(self, games: Sequence[NewGame]) -> Sequence[Exception | None]:
+        """Start prepared games of quick play; for each nothing, or the error of `create`."""
         ...
 
     async def cancel(self, game_id: UUID) -> bool:
@@ -216,6 +269,13 @@ class Games(Protocol):
     async def seated_in(self, account: UUID) -> frozenset[UUID]:
         """The running games in which an account holds a seat."""
         ...
+
+
+class Entrants(NamedTuple):
+    """Who wants to be let in to a game."""
+
+    game_id: UUID
+    tickets: Sequence[QuickTicket]
 
 
 class Entry(NamedTuple):
@@ -235,8 +295,8 @@ class Ledger(Protocol):
         """What is free, by currency."""
         ...
 
-    async def hold(self, game_id: UUID, entrants: Sequence[QuickTicket]) -> Sequence[Entry]:
-        """Hold all entries of a game."""
+    async def hold(self, games: Sequence[Entrants]) -> Sequence[Sequence[Entry] | Exception]:
+        """Hold all entries of these games; for each what became of them, or why nothing could be held."""
         ...
 
 

@@ -13,7 +13,7 @@ from rules import registry
 from rules.calendar import day_of
 from services.matchmaker.app import errors
 from services.matchmaker.app.batches import Batches
-from services.matchmaker.app.ports import Accounts, Games, League, Ledger, Rank, Replicas, Standing, Tickets
+from services.matchmaker.app.ports import Accounts, Answer, Games, League, Ledger, Rank, Replicas, Standing, Tickets
 from services.matchmaker.domain.quick_play import Pool, QuickTicket, State
 from services.matchmaker.domain.rooms import Entrant, Room, WhyNot, next_vip_day, why_not
 
@@ -64,12 +64,15 @@ class QuickPlay:
         self._ranks = Batches("ranks", league.ranks)
         self._purses = Batches("purses", ledger.purses)
         self._companions = Batches("companions", accounts.companions)
+        self._known = Batches("look for tickets", tickets.known)
         self._adding = Batches("add tickets", tickets.add)
+        self._answers = Batches("answers", tickets.answer)
         self._seen = Batches("signs of life", tickets.seen)
 
     async def stop(self) -> None:
         """Answer no more."""
-        for batches in (self._ranks, self._purses, self._companions, self._adding, self._seen):
+        every = (self._ranks, self._purses, self._companions, self._known, self._adding, self._answers, self._seen)
+        for batches in every:
             await batches.stop()
 
     async def rooms(self, player: Player) -> tuple[Rank, Sequence[OwnRoom]]:
@@ -87,9 +90,10 @@ class QuickPlay:
     async def enqueue(self, player: Player, room: int, game_type: str, variant: str, coffee: str) -> Standing:
         """A ticket, or the one that the player has; refused if the room is not open to the player now."""
         pool = _pool(game_type, variant)
-        known = await self._tickets.standing(player.account)
-        if known.ticket is not None and not await self._is_over(known.ticket):
-            return known
+        if await self._known.ask(player.account):
+            known = await self._tickets.standing(player.account)
+            if known.ticket is not None and not await self._is_over(known.ticket):
+                return known
         ticket = await self._new_ticket(player, self._rooms[room], pool, coffee)
         added = await self._adding.ask(ticket)
         if added.ticket_id != ticket.ticket_id:
@@ -109,7 +113,7 @@ class QuickPlay:
 
     async def add_nonce(self, account: UUID, game_id: UUID, nonce: bytes) -> bool:
         """Add to the shuffle of the table at which one sits; whether there is such a table of quick play."""
-        pool = await self._tickets.answer(account, game_id, nonce)
+        pool = await self._answers.ask(Answer(account, game_id, nonce))
         if pool is not None:
             self._replicas.changed(pool, account)
         return pool is not None
@@ -139,7 +143,6 @@ class QuickPlay:
             rank=rank.standing,
             companions=companions,
             queued_at_us=now_us,
-            seen_at_us=now_us,
         )
 
     async def _purse(self, player: Player, room: Room, coffee: str) -> Mapping[str, int]:

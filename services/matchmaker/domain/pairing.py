@@ -8,7 +8,7 @@ taken it.
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from rules.values import value
@@ -31,9 +31,28 @@ LAST_MOVE_US: Final = 2_000_000
 Apart = Mapping[UUID, Collection[UUID]]
 
 
+class Seeker(Protocol):
+    """Somebody who looks for a table."""
+
+    @property
+    def ticket_id(self) -> UUID: ...
+
+    @property
+    def account(self) -> UUID: ...
+
+    @property
+    def room(self) -> int: ...
+
+    @property
+    def rank(self) -> float: ...
+
+    @property
+    def queued_at_us(self) -> int: ...
+
+
 @value
 class Ticket:
-    """Somebody who looks for a table."""
+    """As little of somebody as has to be known to find a table."""
 
     ticket_id: UUID
     account: UUID
@@ -59,7 +78,7 @@ class Table:
 class Seated:
     """A ticket gets a seat at a table."""
 
-    ticket: Ticket
+    ticket: Seeker
     table_id: UUID
 
 
@@ -67,7 +86,7 @@ class Seated:
 class Opened:
     """A ticket opens a table."""
 
-    ticket: Ticket
+    ticket: Seeker
     table_id: UUID
 
 
@@ -83,7 +102,7 @@ Decision = Seated | Opened | Moved
 
 
 def pair(
-    tickets: Sequence[Ticket],
+    tickets: Sequence[Seeker],
     tables: Sequence[Table],
     *,
     capacity: int,
@@ -188,18 +207,18 @@ class _Floor:
         """Whether no table has a seat left."""
         return not self._places_count
 
-    def nearest(self, ticket: Ticket) -> _Place | None:
+    def nearest(self, ticket: Seeker) -> _Place | None:
         """Where a ticket is seated best, in its own room if it can be."""
         own = self._rooms.get(ticket.room)
         return (own and self._nearest_in(own, ticket)) or self._nearest_in(self._open_to_all, ticket)
 
-    def seat(self, ticket: Ticket, place: _Place) -> None:
+    def seat(self, ticket: Seeker, place: _Place) -> None:
         """Give a ticket a seat."""
         place.accounts.append(ticket.account)
         if len(place.accounts) == self._capacity:
             self._remove(place)
 
-    def open(self, ticket: Ticket, table_id: UUID) -> None:
+    def open(self, ticket: Seeker, table_id: UUID) -> None:
         """A new table with one seat taken."""
         self._add(_Place(Table(table_id, ticket.room, ticket.rank, self._now_us, (ticket.account,))))
 
@@ -234,7 +253,7 @@ class _Floor:
                 return other
         return None
 
-    def _nearest_in(self, row: _Row, ticket: Ticket) -> _Place | None:
+    def _nearest_in(self, row: _Row, ticket: Seeker) -> _Place | None:
         waited_us = self._now_us - ticket.queued_at_us
         # Nobody is taken from farther away than the oldest table would.
         farthest = distance_max(waited_us, self._now_us - self._oldest_us)

@@ -55,7 +55,6 @@ class QuickTicket:
     # Accounts that it is not seated with.
     companions: tuple[UUID, ...]
     queued_at_us: int
-    seen_at_us: int
     state: State = State.WAITING
     table_id: UUID | None = None
     # The order of joining.

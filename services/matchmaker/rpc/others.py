@@ -1,8 +1,9 @@
 """The services that the matchmaker asks. Any of their replicas will do, and every call may be repeated."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 import grpc
@@ -15,8 +16,21 @@ from levata.table.v1 import games_pb2, table_pb2
 from chassis.errors import Refused, reason_of, status_of
 from chassis.peers import Peers
 from chassis.settings import Settings
-from services.matchmaker.app.ports import DEFAULT_CLOCK, Clock, Entry, NotCreated, PreparedGame, Rank, Seat
-from services.matchmaker.domain.quick_play import QuickTicket
+from services.matchmaker.app.ports import (
+    DEFAULT_CLOCK,
+    QUICK_PLAY,
+    Clock,
+    Entrants,
+    Entry,
+    NewGame,
+    NotCreated,
+    PreparedGame,
+    Rank,
+    Seat,
+)
+from services.matchmaker.domain.quick_play import QuickTable, QuickTicket
+
+T = TypeVar("T")
 
 CALL_SECONDS: Final = 3.0
 
@@ -84,6 +98,16 @@ class TableService:
                 raise NotCreated from None
             raise
 
+    async def prepare_all(self, tables: Sequence[QuickTable]) -> Sequence[PreparedGame | Exception]:
+        """Fix the games of tables of quick play."""
+        return await _each(
+            self.prepare(table.table_id, *table.pool, table.pool.capacity, QUICK_PLAY) for table in tables
+        )
+
+    async def create_all(self, games: Sequence[NewGame]) -> Sequence[Exception | None]:
+        """Start prepared games of quick play."""
+        return await _each(self.create(game.game_id, game.seats) for game in games)
+
     async def cancel(self, game_id: UUID) -> bool:
         """Close an id for good, unless its game was created; whether it was."""
         answer = await _ask(self._games, "Cancel", games_pb2.CancelRequest(game_id=str(game_id)))
@@ -108,8 +132,11 @@ class LedgerService:
         answer: entries_pb2.PursesResponse = await _ask(self._entries, "Purses", request)
         return [purse.free for purse in answer.purses]
 
-    async def hold(self, game_id: UUID, entrants: Sequence[QuickTicket]) -> Sequence[Entry]:
-        """Hold all entries of a game."""
+    async def hold(self, games: Sequence[Entrants]) -> Sequence[Sequence[Entry] | Exception]:
+        """Hold all entries of these games."""
+        return await _each(self._hold(game.game_id, game.tickets) for game in games)
+
+    async def _hold(self, game_id: UUID, entrants: Sequence[QuickTicket]) -> Sequence[Entry]:
         request = entries_pb2.HoldRequest(game_id=str(game_id))
         for ticket in entrants:
             request.entrants.add(account_id=str(ticket.account), room=ticket.room, coffee=ticket.coffee)
@@ -148,6 +175,18 @@ class AccountsService:
             companions.setdefault(one, []).append(other)
             companions.setdefault(other, []).append(one)
         return [tuple(companions.get(account, ())) for account in accounts]
+
+
+async def _each(calls: Iterable[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
+    """What each call answered, or how it failed."""
+    return await asyncio.gather(*map(_outcome, calls))
+
+
+async def _outcome(call: Coroutine[Any, Any, T]) -> T | Exception:
+    try:
+        return await call
+    except Exception as error:
+        return error
 
 
 async def _ask(peers: Peers, rpc: str, request: Any) -> Any:

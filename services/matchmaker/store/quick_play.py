@@ -10,7 +10,18 @@ from asyncpg import Record
 from chassis.database import Pool as DatabasePool
 from chassis.database import Session, refusing_while_away
 from chassis.facts import publish
-from services.matchmaker.app.ports import Contents, Dealt, Ended, Fenced, Standing, Turn
+from services.matchmaker.app.ports import (
+    Answer,
+    Dealt,
+    Ended,
+    Fenced,
+    Outline,
+    Place,
+    PreparedTable,
+    Standing,
+    Started,
+    Turn,
+)
 from services.matchmaker.domain.pairing import Decision, Moved, Opened, Seated
 from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket, State
 from services.matchmaker.store import facts
@@ -24,8 +35,8 @@ def _us(column: str) -> str:
 
 
 _TICKET_COLUMNS: Final = f"""
-    ticket_id, account_id, guest, game_type, variant, room, coffee, rank, companions, {_us("queued_at")},
-    {_us("seen_at")}, state, table_id, coalesce(place, 0) as place, nonce is not null as answered, game_id"""
+    ticket_id, account_id, guest, game_type, variant, room, coffee, rank, companions, {_us("queued_at")}, state,
+    table_id, coalesce(place, 0) as place, nonce is not null as answered, game_id"""
 _TABLE_COLUMNS: Final = f"""
     table_id, game_type, variant, room, rank, {_us("opened_at")}, game_id, commitment,
     dealing_at is not null as dealing"""
@@ -52,16 +63,29 @@ _ADD: Final = f"""
     )
     select {_TICKET_COLUMNS} from fresh"""
 _OF_ACCOUNTS: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1)"
+_KNOWN: Final = "select account_id from ticket where account_id = any($1)"
 _CANCEL: Final = "delete from ticket where account_id = $1 and ticket_id = $2 and state in (1, 2) returning true"
+# Whatever locks many tickets locks them in the order of accounts.
 _ANSWER: Final = """
-    update ticket t set nonce = $3, seen_at = levata_now()
-    from quick_table q
-    where t.account_id = $1 and t.state = 2 and q.table_id = t.table_id and q.game_id = $2 and q.dealing_at is null
-    returning t.game_type, t.variant"""
+    with answered as (
+        select t.account_id as answering, a.nonce as added
+        from unnest($1::uuid[], $2::uuid[], $3::bytea[]) as a (account_id, game_id, nonce)
+        join ticket t on t.account_id = a.account_id
+        join quick_table q on q.table_id = t.table_id and q.game_id = a.game_id and q.dealing_at is null
+        where t.state = 2
+        order by t.account_id for no key update of t
+    )
+    update ticket set nonce = added, seen_at = levata_now()
+    from answered where account_id = answering and state = 2
+    returning account_id, game_type, variant"""
 # Also of those who sit at friendly tables: one says once that one is there.
 _SEEN: Final = """
-    with friends as (update friendly_seat set seen_at = levata_now() where account_id = any($1))
-    update ticket set seen_at = levata_now() where account_id = any($1) and state < 4"""
+    with friends as (update friendly_seat set seen_at = levata_now() where account_id = any($1)),
+    there as (
+        select account_id as seen from ticket where account_id = any($1) and state < 4
+        order by account_id for no key update
+    )
+    update ticket set seen_at = levata_now() from there where account_id = seen"""
 _LEFT: Final = "delete from ticket where account_id = $1 and game_id = $2 returning true"
 
 _TAKE_TURN: Final = f"""
@@ -76,7 +100,9 @@ _TAKE_TURN: Final = f"""
 _RELEASE: Final = "update forming set seen_at = 'epoch' where holder = $1"
 # Who takes the turn over waits here until what is written under it has been.
 _FENCE: Final = "select from forming where game_type = $1 and variant = $2 and epoch = $3 and holder = $4 for share"
-_TICKETS: Final = f"select {_TICKET_COLUMNS} from ticket where game_type = $1 and variant = $2 and state < 4"
+_PLACES: Final = """
+    select account_id, ticket_id, state, table_id, nonce is not null
+    from ticket where game_type = $1 and variant = $2 and state < 4"""
 _TABLES: Final = f"select {_TABLE_COLUMNS} from quick_table where game_type = $1 and variant = $2"
 _LIVE: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1) and state < 4"
 _OPEN: Final = """
@@ -106,7 +132,10 @@ _DROP_TABLES: Final = "delete from quick_table where table_id = any($1) returnin
 _DROP_EMPTY: Final = """
     delete from quick_table q where table_id = any($1)
     and not exists (select from ticket t where t.table_id = q.table_id) returning table_id"""
-_PREPARED: Final = "update quick_table set game_id = $2, commitment = $3 where table_id = $1"
+_PREPARED: Final = """
+    update quick_table q set game_id = p.game_id, commitment = p.commitment
+    from unnest($1::uuid[], $2::uuid[], $3::bytea[]) as p (table_id, game_id, commitment)
+    where q.table_id = p.table_id"""
 # Those who cancel at this moment have cancelled before, or are at a table that is being dealt.
 _BEGIN_DEAL: Final = f"""
     with wanted as (select * from unnest($1::uuid[], $2::int[]) as w (wanted_table, seats_min)),
@@ -124,20 +153,26 @@ _BEGIN_DEAL: Final = f"""
     from locked join ready on locked_table = ready_table
     where account_id = locked_account
     returning {_TICKET_COLUMNS}"""
-_DEALT: Final = f"select {_TICKET_COLUMNS}, nonce from ticket where table_id = $1 and state = 3 order by place"
+_DEALT: Final = f"select {_TICKET_COLUMNS}, nonce from ticket where table_id = any($1) and state = 3 order by place"
 _PLAY: Final = """
-    update ticket set state = 4, game_id = $2, table_id = null
-    where table_id = $1 and state = 3 and account_id = any($3) returning account_id"""
+    with begun as (select * from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as b (at_table, in_game, player)),
+    locked as (
+        select player as locked_player, in_game
+        from ticket join begun on account_id = player and table_id = at_table where state = 3
+        order by account_id for update of ticket
+    )
+    update ticket set state = 4, game_id = in_game, table_id = null from locked where account_id = locked_player"""
 _END_AT: Final = """
     delete from ticket where table_id = $1 and state = 3 and account_id = any($2)
     returning account_id, ticket_id, room, game_type, variant"""
 _SEARCH_AGAIN: Final = """
     update ticket set state = 1, table_id = null, place = null, nonce = null, seen_at = levata_now()
     where table_id = $1 and state = 3"""
-_END_GONE: Final = """
+_END_GONE: Final = f"""
     delete from ticket
-    where account_id = any($1) and state in (1, 2) and seen_at < levata_now() - $2::bigint * interval '1 microsecond'
-    returning account_id, ticket_id, room, game_type, variant"""
+    where game_type = $1 and variant = $2 and state in (1, 2)
+      and seen_at < levata_now() - $3::bigint * interval '1 microsecond'
+    returning {_TICKET_COLUMNS}"""
 _KEEP_ENDED: Final = """
     insert into ended_ticket (account_id, ticket_id, room, game_type, variant, reason)
     values ($1, $2, $3, $4, $5, $6)
@@ -183,6 +218,13 @@ class PostgresQuickPlay:
         # One that was there a moment ago and ended meanwhile: as if it had been asked for before that.
         return [known.get(ticket.account, ticket) for ticket in tickets]
 
+    async def known(self, accounts: Sequence[UUID]) -> Sequence[bool]:
+        """Which of these have a ticket."""
+        with refusing_while_away():
+            rows = await self._pool.fetch(_KNOWN, accounts)
+        known = {row["account_id"] for row in rows}
+        return [account in known for account in accounts]
+
     async def cancel(self, account: UUID, ticket_id: UUID) -> QuickTicket | None:
         """Remove a ticket whose table is not being dealt."""
         with refusing_while_away():
@@ -191,11 +233,14 @@ class PostgresQuickPlay:
             row = await self._pool.fetchrow(_TICKET, account)
         return None if row is None or row["ticket_id"] != ticket_id else _ticket(row)
 
-    async def answer(self, account: UUID, game_id: UUID, nonce: bytes) -> Pool | None:
-        """Keep what somebody adds to the shuffle."""
+    async def answer(self, answers: Sequence[Answer]) -> Sequence[Pool | None]:
+        """Keep what players add to the shuffles of their tables."""
+        # Of two answers of one player the later one counts.
+        last = {each.account: each for each in answers}
         with refusing_while_away():
-            row = await self._pool.fetchrow(_ANSWER, account, game_id, nonce)
-        return None if row is None else Pool(row["game_type"], row["variant"])
+            rows = await self._pool.fetch(_ANSWER, *zip(*last.values(), strict=True))
+        pools = {row["account_id"]: Pool(row["game_type"], row["variant"]) for row in rows}
+        return [pools.get(each.account) if last[each.account].game_id == each.game_id else None for each in answers]
 
     async def seen(self, accounts: Sequence[UUID]) -> Sequence[None]:
         """These players are there."""
@@ -223,12 +268,12 @@ class PostgresQuickPlay:
         """Delete what nobody asks for any more."""
         await self._pool.execute(_FORGET_ENDED)
 
-    async def contents(self, pool: Pool) -> Contents:
+    async def outline(self, pool: Pool) -> Outline:
         """All that is alive in a pool, of one moment."""
         async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-            tickets = await session.fetch(_TICKETS, *pool)
+            places = await session.fetch(_PLACES, *pool)
             tables = await session.fetch(_TABLES, *pool)
-        return Contents([_ticket(row) for row in tickets], [_table(row) for row in tables])
+        return Outline([Place(*row) for row in places], [_table(row) for row in tables])
 
     async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:
         """The tickets of these accounts that do not play yet."""
@@ -256,9 +301,10 @@ class PostgresQuickPlay:
                 await publish(session, news)
         return [_ticket(row) for row in seated]
 
-    async def keep_prepared(self, table_id: UUID, game_id: UUID, commitment: bytes) -> None:
-        """What the table service has prepared for a table."""
-        await self._pool.execute(_PREPARED, table_id, game_id, commitment)
+    async def keep_prepared(self, tables: Sequence[PreparedTable]) -> None:
+        """These have been prepared."""
+        if tables:
+            await self._pool.execute(_PREPARED, *zip(*tables, strict=True))
 
     async def begin_deal(self, turn: Turn, tables: Mapping[UUID, int]) -> Sequence[QuickTicket]:
         """From now on nobody comes or goes at those of these tables that still have as many seats taken."""
@@ -266,21 +312,27 @@ class PostgresQuickPlay:
             rows = await session.fetch(_BEGIN_DEAL, list(tables), list(tables.values()))
         return sorted(map(_ticket, rows), key=lambda ticket: ticket.place)
 
-    async def dealt(self, table_id: UUID) -> Sequence[Dealt]:
-        """Who is at a table that is being dealt, in the order of joining."""
-        return [Dealt(_ticket(row), row["nonce"] or b"") for row in await self._pool.fetch(_DEALT, table_id)]
+    async def dealt(self, tables: Sequence[UUID]) -> Sequence[Sequence[Dealt]]:
+        """Who is at each of these tables that are being dealt, in the order of joining."""
+        at: dict[UUID, list[Dealt]] = {table_id: [] for table_id in tables}
+        for row in await self._pool.fetch(_DEALT, tables):
+            at[row["table_id"]].append(Dealt(_ticket(row), row["nonce"] or b""))
+        return [at[table_id] for table_id in tables]
 
-    async def started(
-        self, table_id: UUID, game_id: UUID, playing: Sequence[UUID], refused: Mapping[UUID, str]
-    ) -> None:
-        """The game of a table runs."""
+    async def started(self, tables: Sequence[Started]) -> Sequence[None]:
+        """The games of these tables run."""
         async with self._pool.acquire() as session, session.transaction():
-            # Of several replicas that think it is theirs one gets on; the others find nothing to do.
-            if not await session.fetch(_DROP_TABLES, [table_id]):
-                return
-            await _end_refused(session, table_id, refused)
-            await session.fetch(_PLAY, table_id, game_id, playing)
-            await publish(session, [facts.started(table_id, game_id, playing)])
+            # Of several replicas that think a table is theirs one gets on; the others find nothing to do.
+            rows = await session.fetch(_DROP_TABLES, [table.table_id for table in tables])
+            own = {row["table_id"] for row in rows}
+            begun = [table for table in tables if table.table_id in own]
+            for table in begun:
+                await _end_refused(session, table.table_id, table.refused)
+            playing = [(table.table_id, table.game_id, player) for table in begun for player in table.playing]
+            if playing:
+                await session.execute(_PLAY, *zip(*playing, strict=True))
+                await publish(session, [facts.started(*table[:3]) for table in begun])
+        return [None] * len(tables)
 
     async def not_started(self, table_id: UUID, refused: Mapping[UUID, str]) -> None:
         """No game will come of a table."""
@@ -297,13 +349,13 @@ class PostgresQuickPlay:
             if rows:
                 await publish(session, [facts.closed(row["table_id"], "EMPTY") for row in rows])
 
-    async def end_gone(self, turn: Turn, accounts: Sequence[UUID], silent_us: int) -> Sequence[UUID]:
-        """End the tickets of those who were still not heard."""
+    async def end_gone(self, turn: Turn, silent_us: int) -> Sequence[QuickTicket]:
+        """End the tickets of those who were not heard for so long."""
         async with self._under(turn) as session:
-            rows = await session.fetch(_END_GONE, accounts, silent_us)
+            rows = await session.fetch(_END_GONE, *turn.pool, silent_us)
             for row in rows:
                 await _keep_ended(session, row, "GONE")
-        return [row["account_id"] for row in rows]
+        return [_ticket(row) for row in rows]
 
     @asynccontextmanager
     async def _under(self, turn: Turn) -> AsyncIterator[Session]:
@@ -367,7 +419,6 @@ def _ticket(row: Record) -> QuickTicket:
         row["rank"],
         tuple(row["companions"]),
         row["queued_at_us"],
-        row["seen_at_us"],
         State(row["state"]),
         row["table_id"],
         row["place"],
