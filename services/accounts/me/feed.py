@@ -102,7 +102,8 @@ class Feed:
         if _keep_newer(self._things, key, thing):
             if topic.source in self._heard:
                 self._heard[topic.source][key] = thing
-            self._show()
+            if topic.source in self._known:
+                self._show(topic)
 
     def begin(self, source: str) -> None:
         """This source is being asked."""
@@ -123,14 +124,17 @@ class Feed:
         self._things = others | dict(gone[-GONE_MAX:]) | fresh
         self._known.add(source)
         self._unavailable.discard(source)
-        self._show()
+        for topic in _TOPIC_OF.values():
+            if topic.source == source:
+                self._show(topic)
+        self._show_status()
         self._asked(source, began_at)
 
     def miss(self, source: str, began_at: float) -> None:
         """It has not answered."""
         del self._heard[source]
         self._unavailable.add(source)
-        self._show()
+        self._show_status()
         self._asked(source, began_at)
 
     def _split(self, source: str) -> tuple[Things, Things]:
@@ -148,46 +152,58 @@ class Feed:
             if stream.awaits and stream.opened_at <= began_at:
                 stream.awaits.discard(source)
                 if not stream.awaits:
-                    for slot, message in self._shown.items():
-                        stream.put(slot, message)
+                    # The status has the highest number: it speaks of what was sent before it.
+                    for slot in sorted(self._shown):
+                        stream.put(slot, self._shown[slot])
 
-    def _show(self) -> None:
-        """Show what looks different now."""
-        before, self._shown = self._shown, {_SLOTS[kind]: message for kind, message in self._present()}
-        for slot, message in self._shown.items():
-            if before.get(slot) != message:
-                for stream in self.streams:
-                    if not stream.awaits:
-                        stream.put(slot, message)
+    def _show(self, topic: Topic) -> None:
+        """Show what has changed of one topic, and look at no other: this runs for every update."""
+        message = _part(topic.thing, list(self._states(topic.thing)))
+        if message is not None:
+            self._put(message)
 
-    def _present(self) -> Iterator[tuple[str, bytes]]:
-        """Messages by kind, last of all how far the others can be relied on."""
-        if ACCOUNT.source in self._known:
-            account = next(self._states("account")).account
-            yield "account", me_pb2.WatchResponse(account=account).SerializeToString()
-        if GAMES.source in self._known:
-            games = [update.game.game for update in self._states("game")]
-            # Their ids begin with the time.
-            games.sort(key=lambda game: game.game_id, reverse=True)
-            yield "games", me_pb2.WatchResponse(games=me_pb2.Games(games=games)).SerializeToString()
-        if BALANCES.source in self._known:
-            for update in self._states("balances"):
-                yield "balances", me_pb2.WatchResponse(balances=update.balances).SerializeToString()
-        if STANDING.source in self._known:
-            for update in self._states("standing"):
-                yield "standing", me_pb2.WatchResponse(standing=update.standing).SerializeToString()
-        if SEARCH.source in self._known:
-            search = next((update.search for update in self._states("search")), me_pb2.Search())
-            yield "search", me_pb2.WatchResponse(search=search).SerializeToString()
-            table = next((update.waiting_table for update in self._states("waiting_table")), me_pb2.WaitingTable())
-            yield "waiting_table", me_pb2.WatchResponse(waiting_table=table).SerializeToString()
+    def _show_status(self) -> None:
         unavailable = sorted(topic.part for topic in _TOPIC_OF.values() if topic.source in self._unavailable)
-        yield "status", me_pb2.WatchResponse(status=me_pb2.Status(unavailable=unavailable)).SerializeToString()
+        self._put(me_pb2.WatchResponse(status=me_pb2.Status(unavailable=unavailable)))
+
+    def _put(self, message: me_pb2.WatchResponse) -> None:
+        """Show this, if it looks different from what was shown before."""
+        kind, encoded = message.WhichOneof("kind"), message.SerializeToString()
+        assert kind is not None
+        slot = _SLOTS[kind]
+        if self._shown.get(slot) == encoded:
+            return
+        self._shown[slot] = encoded
+        for stream in self.streams:
+            if not stream.awaits:
+                stream.put(slot, encoded)
 
     def _states(self, kind: str) -> Iterator[updates_pb2.Update]:
         for (kind_of_thing, _), thing in self._things.items():
             if kind_of_thing == kind and thing.state is not None:
                 yield thing.state
+
+
+def _part(kind: str, states: Sequence[updates_pb2.Update]) -> me_pb2.WatchResponse | None:
+    """A part as clients are shown it; None where its service has told nothing of it."""
+    match kind:
+        case "game":
+            # Their ids begin with the time.
+            games = sorted((update.game.game for update in states), key=lambda game: game.game_id, reverse=True)
+            return me_pb2.WatchResponse(games=me_pb2.Games(games=games))
+        case "search":
+            return me_pb2.WatchResponse(search=states[0].search if states else me_pb2.Search())
+        case "waiting_table":
+            table = states[0].waiting_table if states else me_pb2.WaitingTable()
+            return me_pb2.WatchResponse(waiting_table=table)
+        case "account" if states:
+            return me_pb2.WatchResponse(account=states[0].account)
+        case "balances" if states:
+            return me_pb2.WatchResponse(balances=states[0].balances)
+        case "standing" if states:
+            return me_pb2.WatchResponse(standing=states[0].standing)
+        case _:
+            return None
 
 
 def _read(update: updates_pb2.Update) -> tuple[Key, Thing]:
