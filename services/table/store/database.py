@@ -110,27 +110,26 @@ class Store:
 
     async def host_new_game(self, game_id: UUID, host_id: UUID, accounts: Sequence[UUID]) -> int:
         """Before a game's first commit: who hosts it, at which epoch, and whose it is."""
-        with refusing_while_away():
-            async with self._pool.acquire() as connection, connection.transaction():
-                epoch = await connection.fetchval(
-                    # A create that came to nothing may have left the row to another host, or with a later epoch.
-                    """
-                    insert into game_hosts as g (game_id, host_id, epoch) values ($1, $2, 1)
-                    on conflict (game_id) do update
-                    set host_id = excluded.host_id,
-                        epoch = g.epoch + case when g.host_id = excluded.host_id then 0 else 1 end
-                    where g.host_id = excluded.host_id
-                       or not exists (select from game_log l where l.game_id = g.game_id)
-                    returning epoch
-                    """,
-                    game_id,
-                    host_id,
-                )
-                await connection.executemany(
-                    "insert into player_games (account_id, game_id) values ($1, $2) on conflict do nothing",
-                    [(account, game_id) for account in accounts],
-                )
-        return epoch or 0
+        row = await self._row(
+            # A create that came to nothing may have left the row to another host, or with a later epoch.
+            """
+            with whose as (
+                insert into player_games (account_id, game_id) select account_id, $1 from unnest($3::uuid[]) account_id
+                on conflict do nothing
+            )
+            insert into game_hosts as g (game_id, host_id, epoch) values ($1, $2, 1)
+            on conflict (game_id) do update
+            set host_id = excluded.host_id,
+                epoch = g.epoch + case when g.host_id = excluded.host_id then 0 else 1 end
+            where g.host_id = excluded.host_id
+               or not exists (select from game_log l where l.game_id = g.game_id)
+            returning epoch
+            """,
+            game_id,
+            host_id,
+            accounts,
+        )
+        return 0 if row is None else row["epoch"]
 
     async def note_player(self, game_id: UUID, account: UUID) -> None:
         """Before a commit that may give the account a seat: the game is one of those that its list looks at."""
