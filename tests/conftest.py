@@ -72,7 +72,7 @@ def servers_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres(servers_folder: Path) -> Iterator[EmbeddedPostgres]:
     """A running Postgres without any schema of ours."""
-    server = EmbeddedPostgres(servers_folder / "postgres")
+    server = EmbeddedPostgres(servers_folder / "postgres", synced=False)
     server.start()
     yield server
     server.stop()

