@@ -1,12 +1,14 @@
 """Postgres: connections that cannot hang or hog. Migrations are in `chassis.schema`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
+from uuid import UUID
 
 import asyncpg
 import grpc
 import structlog
+from asyncpg.pgproto import pgproto
 
 from chassis.errors import Refused
 
@@ -17,6 +19,9 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 # A connection of one's own or one that a pool lends: what SQL is run on.
 Session: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+
+# A UUID from its text, made by the driver: one of the standard library's class, in a quarter of the time.
+uuid_of: Final[Callable[[str], UUID]] = pgproto.UUID
 
 STATEMENT_SECONDS: Final = 10
 # A process that is stopped inside a transaction keeps its locks no longer than this.

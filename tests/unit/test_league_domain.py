@@ -9,7 +9,7 @@ import pytest
 from services.league.domain.classes import LeagueClass, Movers, movers, standing
 from services.league.domain.games import FinishedGame, Mode, Result, Seat, leavers, results
 from services.league.domain.progress import Outcome, Progress, Streak, add, level_of, xp_of
-from services.league.domain.weeks import HeardUpTo, counted_week, still_counts
+from services.league.domain.weeks import HeardUpTo, counted_week
 from tests.league import TERMS
 
 ALICE, BOB, CAROL, DAVE = (UUID(int=number, version=4) for number in (1, 2, 3, 4))
@@ -208,6 +208,3 @@ def test_what_was_parked_at_the_close_goes_to_the_first_week_that_was_closed_wit
     assert counted_week(WEEKS[0], 7, closes) == WEEKS[2]
     assert counted_week(WEEKS[0], 12, closes) == WEEKS[2]
     assert counted_week(WEEKS[0], 8, closes) == WEEKS[0]
-    assert not still_counts(WEEKS[0], 7, closes)
-    assert still_counts(WEEKS[0], 8, closes)
-    assert still_counts(WEEKS[2], 7, closes)

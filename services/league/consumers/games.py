@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from datetime import date, tzinfo
 from typing import Final
-from uuid import UUID
 
 from levata.table.v1 import facts_pb2, table_pb2
 from nats.aio.client import Client
 
-from chassis.database import Pool, Session
+from chassis.database import Pool, Session, uuid_of
 from chassis.facts import GAMES, Consumer, Fact, FactsOwner, publish
 from rules.calendar import day_of, week_of
 from services.league.app.standings import Moved, nobody_is_told
@@ -19,6 +18,8 @@ from services.league.domain.weeks import Close, counted_week
 from services.league.projections import scores
 from services.league.projections.builds import live_build
 from services.league.projections.games import Added, Attempt, Played, add_attempts, add_games
+from services.league.projections.loading import load_games
+from services.league.projections.scores import Touched
 from services.league.store.closes import closes_before_now
 from services.league.store.facts import advances
 from services.league.store.names import GAMES_CONSUMER
@@ -70,6 +71,21 @@ class Effects(LiveEffects):
 
     async def add(self, session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> Added:
         """Add what facts tell to a build, scores left as they are."""
+        played, attempts = self._told(facts, closed)
+        added = await add_games(session, build, played, self._terms)
+        added.touched.update(await add_attempts(session, build, attempts))
+        return added
+
+    async def add_again(self, session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> Touched:
+        """The same for a build that is made anew: nobody is told of what comes of it."""
+        return (await self.add(session, build, facts, closed)).touched
+
+    async def load(self, session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> None:
+        """Put what facts tell into a build of which no table has been opened."""
+        played, attempts = self._told(facts, closed)
+        await load_games(session, build, played, attempts, self._terms)
+
+    def _told(self, facts: Sequence[Fact], closed: Sequence[Close]) -> tuple[list[Played], list[Attempt]]:
         heard = [(close.week, close.games) for close in closed]
         played, attempts = [], []
         for fact in facts:
@@ -79,9 +95,7 @@ class Effects(LiveEffects):
                 played.append(Played(game, week))
             elif fact.subject.startswith(_CREATED):
                 attempts += attempts_at_dailies(fact)
-        added = await add_games(session, build, played, self._terms)
-        added.touched.update(await add_attempts(session, build, attempts))
-        return added
+        return played, attempts
 
 
 def finished_game(fact: Fact, zone: tzinfo) -> FinishedGame:
@@ -91,17 +105,17 @@ def finished_game(fact: Fact, zone: tzinfo) -> FinishedGame:
     seats = tuple(
         Seat(
             result.place,
-            UUID(result.holder.account_id) if result.holder.account_id else None,
+            uuid_of(result.holder.account_id) if result.holder.account_id else None,
             result.holder.guest,
             result.total,
             result.own_deals,
             result.eligible,
-            tuple(map(UUID, result.left_account_ids)),
+            tuple(map(uuid_of, result.left_account_ids)),
         )
         for result in finished.seats
     )
     return FinishedGame(
-        UUID(message.game_id),
+        uuid_of(message.game_id),
         finished.game_type,
         _MODES[finished.mode],
         seats,
@@ -120,7 +134,7 @@ def attempts_at_dailies(fact: Fact) -> list[Attempt]:
         return []
     day = date.fromisoformat(created.day)
     return [
-        Attempt(UUID(seat.account_id), day, created.game_type, UUID(message.game_id), fact.number)
+        Attempt(uuid_of(seat.account_id), day, created.game_type, uuid_of(message.game_id), fact.number)
         for seat in created.seats
         if seat.account_id and not seat.guest
     ]

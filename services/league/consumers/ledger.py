@@ -1,21 +1,21 @@
 """Facts of the ledger: prizes that count in a week of the league, and those that were taken back."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
-from uuid import UUID
+from typing import NamedTuple
 
 from levata.ledger.v1 import facts_pb2
 from nats.aio.client import Client
 
-from chassis.database import Pool, Session
+from chassis.database import Pool, Session, uuid_of
 from chassis.facts import LEDGER, Consumer, Fact, FactsOwner
 from services.league.app.standings import Moved, nobody_is_told
 from services.league.consumers.effects import LiveEffects
-from services.league.domain.weeks import Close, counted_week, still_counts
+from services.league.domain.weeks import Close, HeardUpTo, counted_week
 from services.league.projections import scores
 from services.league.projections.builds import live_build
-from services.league.projections.prizes import Prize, add_prizes, counted_weeks, drop_prizes
+from services.league.projections.loading import load_prizes
+from services.league.projections.prizes import Prize, add_prizes, drop_prizes
 from services.league.projections.scores import Touched
 from services.league.store.closes import closes_before_now
 from services.league.store.names import LEDGER_CONSUMER
@@ -47,30 +47,44 @@ class Effects(LiveEffects):
         self._moved |= {score.account_id for score in touched}
 
 
+class Told(NamedTuple):
+    """What facts tell of prizes."""
+
+    paid: list[Prize]
+    went_back: list[Prize]
+
+
 async def add(session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> Touched:
     """Add what facts tell to a build, scores left as they are."""
+    paid, went_back = told(facts, closed)
+    return await add_prizes(session, build, paid) | await drop_prizes(session, build, went_back)
+
+
+async def load(session: Session, build: int, facts: Sequence[Fact], closed: Sequence[Close]) -> None:
+    """Put what facts tell into a build of which no table has been opened."""
+    await load_prizes(session, build, *told(facts, closed))
+
+
+def told(facts: Sequence[Fact], closed: Sequence[Close]) -> Told:
+    """Prizes in the weeks in which they count; one that went back does so while its fact counts in the same week."""
     heard = [(close.week, close.ledger) for close in closed]
-    paid: list[Prize] = []
-    went_back: list[Prize] = []
+    paid, went_back = [], []
     for fact in facts:
         message = facts_pb2.LedgerFact.FromString(fact.payload)
         match message.WhichOneof("kind"):
             case "prize_paid" if not message.prize_paid.guest:
-                prize = _prize(message.account_id, message.prize_paid, message.prize_paid.coins, fact)
-                paid.append(replace(prize, week=counted_week(prize.week, fact.number, heard)))
+                paid.append(_prize(message.account_id, message.prize_paid, message.prize_paid.coins, fact, heard))
             case "refunded" if message.refunded.prize:
-                went_back.append(_prize(message.account_id, message.refunded, message.refunded.prize, fact))
-    weeks = {(prize.game_id, prize.seat): prize.week for prize in paid}
-    weeks |= await counted_weeks(session, build, went_back)
-    dropped = []
-    for prize in went_back:
-        # Its own, unless the prize was heard of so late that it counts in another.
-        week = weeks.get((prize.game_id, prize.seat)) or counted_week(prize.week, prize.fact, heard)
-        if still_counts(week, prize.fact, heard):
-            dropped.append(replace(prize, week=week))
-    return await add_prizes(session, build, paid) | await drop_prizes(session, build, dropped)
+                went_back.append(_prize(message.account_id, message.refunded, message.refunded.prize, fact, heard))
+    return Told(paid, went_back)
 
 
-def _prize(account_id: str, told: facts_pb2.PrizePaidFact | facts_pb2.RefundedFact, coins: int, fact: Fact) -> Prize:
-    week = date.fromisoformat(told.week)
-    return Prize(UUID(told.game_id), told.seat, UUID(account_id), coins, told.finished_at_us, week, fact.number)
+def _prize(
+    account_id: str,
+    told: facts_pb2.PrizePaidFact | facts_pb2.RefundedFact,
+    coins: int,
+    fact: Fact,
+    heard: Sequence[tuple[date, HeardUpTo]],
+) -> Prize:
+    week = counted_week(date.fromisoformat(told.week), fact.number, heard)
+    return Prize(uuid_of(told.game_id), told.seat, uuid_of(account_id), coins, told.finished_at_us, week, fact.number)

@@ -48,7 +48,8 @@ class Progress:
 
 def add(progress: Progress, xp: int, outcomes: Iterable[Outcome] = ()) -> Progress:
     """More games were played, heard of in any order."""
-    latest = sorted({*progress.outcomes, *outcomes}, key=lambda outcome: -outcome.fact)
+    # Who left a game and held a seat at its end has two of one fact: what is off the podium is the later one.
+    latest = sorted({*progress.outcomes, *outcomes}, key=lambda outcome: (-outcome.fact, outcome.podium))
     return Progress(progress.xp + xp, tuple(latest[:2]))
 
 

@@ -45,14 +45,9 @@ def counted_week(week: date, fact: int, closes: Sequence[tuple[date, HeardUpTo]]
 
     `closes` are those of the fact's log, earlier weeks first and none left out between them.
     """
-    for closed, heard in closes:
-        if week <= closed:
-            if heard.has(fact):
-                return closed
-            week = week_after(closed)
+    earlier = (week - closes[0][0]) // WEEK if closes else 0
+    for closed, heard in closes[max(0, earlier) :]:
+        if heard.has(fact):
+            return closed
+        week = week_after(closed)
     return week
-
-
-def still_counts(week: date, fact: int, closes: Sequence[tuple[date, HeardUpTo]]) -> bool:
-    """Whether a fact can still change a week: that is open, or was closed with the fact in it."""
-    return all(closed != week or heard.has(fact) for closed, heard in closes)

@@ -2,8 +2,14 @@
 
 from typing import Final, NamedTuple
 
+import asyncpg
+import structlog
+
 from chassis.database import Session
 from services.league.app.rebuild import Difference
+from services.league.projections.bulk import BULK_SECONDS
+
+log = structlog.get_logger(__name__)
 
 # By table: the columns that make a row the same row, and those that are compared besides.
 _TABLES: Final = {
@@ -36,33 +42,48 @@ _TABLES: Final = {
 }
 # What follows from other tables of the build, and is an index rather than a statement.
 _INDEXES: Final = ("score_block",)
+TABLES: Final = (*_TABLES, *_INDEXES)
+
+# The consumers wait while rows are compared. So they are first by their hashes of 64 bits, put together by groups; the
+# rows of a group that differs then one by one.
+_GROUPS: Final = 1_024
+
+
+def _hashed(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
+    def groups(build: str) -> str:
+        return f"""
+            select hash_record_extended(row({", ".join(key)}), 0) & {_GROUPS - 1} as number, count(*) as rows,
+                   bit_xor(hash_record_extended(row({", ".join((*key, *values))}), 0)) as hash
+            from {table} where build = {build} group by number"""
+
+    return f"""
+        select coalesce(sum(before.rows) filter (where not differs), 0)::bigint,
+               array_agg(number) filter (where differs)
+        from ({groups("$1")}) before full join ({groups("$2")}) after using (number)
+        cross join lateral (
+            select (before.hash, before.rows) is distinct from (after.hash, after.rows) as differs
+        ) compared"""
 
 
 def _compared(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
-    columns = ", ".join((*key, *values))
+    def rows(build: str) -> str:
+        return f"""
+            select {", ".join((*key, *values))} from {table}
+            where build = {build} and hash_record_extended(row({", ".join(key)}), 0) & {_GROUPS - 1} = any($3)"""
+
     return f"""
-        with before as (select {columns} from {table} where build = (select build from live_build)),
-            after as (select {columns} from {table} where build = $1)
         select to_jsonb(before)::text as before, to_jsonb(after)::text as after,
                before is distinct from after as differs
-        from before full join after using ({", ".join(key)})"""
+        from ({rows("$1")}) before full join ({rows("$2")}) after using ({", ".join(key)})"""
 
 
+_HASHED: Final = {table: _hashed(table, key, values) for table, (key, values) in _TABLES.items()}
 _COMPARED: Final = {table: _compared(table, key, values) for table, (key, values) in _TABLES.items()}
-
-_DELETE_DEAD_ROWS: Final = """
-    with deleted as (
-        delete from {table} where ctid in (
-            select ctid from {table} where build <> (select build from live_build) limit 10000
-        )
-        returning 1
-    )
-    select count(*) from deleted"""
 
 # Enough to see what is wrong; how many there are in all is counted besides.
 DIFFERENCES_SHOWN_MAX: Final = 1_000
-# A table of some millions of rows; the consumer waits meanwhile.
-COMPARE_SECONDS: Final = 300
+# Each waits a second for who uses the table.
+_DROP_ATTEMPTS: Final = 5
 
 
 class Comparison(NamedTuple):
@@ -86,10 +107,25 @@ async def live_build(session: Session) -> int:
 
 
 async def begin_build(session: Session) -> int:
-    """A build without rows."""
+    """A build without rows, of which no table has been opened."""
     build = await session.fetchval("insert into build default values returning build")
     assert isinstance(build, int)
+    for table in TABLES:
+        await session.execute("select make_build_table($1, $2)", table, build)
     return build
+
+
+def unopened(table: str, build: int) -> str:
+    """The name under which a build's rows of a table are put in before that is opened."""
+    return f"{table}_{build}"
+
+
+async def open_table(session: Session, table: str, build: int) -> None:
+    """Make a build's rows of a table a part of the projection, with all indexes; in a `bulk` transaction.
+
+    Of rows that mean the same, the one of the first fact stays.
+    """
+    await session.execute("select open_build_table($1, $2)", table, build, timeout=BULK_SECONDS)
 
 
 async def switch(session: Session, build: int) -> None:
@@ -98,27 +134,41 @@ async def switch(session: Session, build: int) -> None:
 
 
 async def compare(session: Session, build: int) -> Comparison:
-    """Hold the live build and this one side by side, row by row; in a transaction."""
-    await session.execute(f"set local statement_timeout = '{COMPARE_SECONDS}s'")
-    rows = differing = 0
+    """Hold the live build and this one side by side; in a `bulk` transaction."""
+    live = await live_build(session)
+    alike = differing = unequal = 0
     shown: list[Difference] = []
-    for table, query in _COMPARED.items():
-        counting = f"select count(*), count(*) filter (where differs) from ({query}) as compared"
-        counts = await session.fetchrow(counting, build, timeout=COMPARE_SECONDS)
-        assert counts is not None
-        rows += counts[0]
-        differing += counts[1]
-        if counts[1]:
-            showing = f"select before, after from ({query}) as compared where differs limit $2"
+    for table, query in _HASHED.items():
+        rows, groups = await session.fetchrow(query, live, build, timeout=BULK_SECONDS) or (0, None)
+        alike += rows
+        if groups:
+            counting = f"select count(*), count(*) filter (where differs) from ({_COMPARED[table]}) as compared"
+            in_groups, differ = await session.fetchrow(counting, live, build, groups, timeout=BULK_SECONDS) or (0, 0)
+            unequal += in_groups
+            differing += differ
+            showing = f"select before, after from ({_COMPARED[table]}) as compared where differs limit $4"
             room = DIFFERENCES_SHOWN_MAX - len(shown)
-            records = await session.fetch(showing, build, room, timeout=COMPARE_SECONDS)
+            records = await session.fetch(showing, live, build, groups, room, timeout=BULK_SECONDS)
             shown += [Difference(table, record["before"] or "", record["after"] or "") for record in records]
-    return Comparison(rows, differing, shown)
+    return Comparison(alike + unequal, differing, shown)
 
 
 async def drop_dead_builds(session: Session) -> None:
-    """Remove every build but the live one, little by little; broken off, it goes on the next time."""
-    for table in (*_TABLES, *_INDEXES):
-        while await session.fetchval(_DELETE_DEAD_ROWS.format(table=table)):
-            pass
-    await session.execute("delete from build where build <> (select build from live_build)")
+    """Remove every build but the live one; what is in use without pause, or broken off, the next time."""
+    dead = await session.fetch("select build from build where build <> (select build from live_build) order by build")
+    for (build,) in dead:
+        # One table in a transaction: who waits for one must not hold another.
+        dropped = [await _drop(session, table, build) for table in TABLES]
+        if all(dropped):
+            await session.execute("delete from build where build = $1", build)
+
+
+async def _drop(session: Session, table: str, build: int) -> bool:
+    for _ in range(_DROP_ATTEMPTS):
+        try:
+            await session.execute("select drop_build_table($1, $2)", table, build)
+        except asyncpg.LockNotAvailableError:
+            continue
+        return True
+    log.warning("a dead build stays for now: its table is in use", build=build, table=table)
+    return False

@@ -11,6 +11,7 @@ from services.league.domain.boards import Board, Contest, Score
 from services.league.domain.classes import LeagueClass, movers
 from services.league.domain.terms import Terms
 from services.league.projections import scores
+from services.league.projections.bulk import BULK_SECONDS
 from services.league.projections.scores import LeagueScore
 
 _BOARD: Final = "select board from board where contest = 'league' and begins = $1 and division = $2"
@@ -61,7 +62,7 @@ async def close_classes(session: Session, build: int, week: date, terms: Terms) 
         if board is None:
             closed.append(ClosedClass(league_class, 0, ()))
             continue
-        counted = await session.fetchval(_COUNTED, build, board, timeout=scores.BULK_SECONDS)
+        counted = await session.fetchval(_COUNTED, build, board, timeout=BULK_SECONDS)
         moving = movers(league_class, counted, terms.on(week))
         first = await _accounts(session, _FROM_FIRST, build, board, max(moving.up, terms.rewarded))
         last = await _accounts(session, _FROM_LAST, build, board, moving.down)
@@ -71,14 +72,14 @@ async def close_classes(session: Session, build: int, week: date, terms: Terms) 
     for league_class in LeagueClass:
         accounts = [move.account_id for move in moves if move.after is league_class]
         if accounts:
-            await session.execute(_MOVE, build, accounts, league_class, timeout=scores.BULK_SECONDS)
+            await session.execute(_MOVE, build, accounts, league_class, timeout=BULK_SECONDS)
     return closed, moves
 
 
 async def move_later_scores(session: Session, build: int, week: date, moves: Sequence[Move]) -> None:
     """Put what the movers have won in later weeks on the boards of their new classes."""
     accounts = [move.account_id for move in moves]
-    rows = await session.fetch(_LATER, build, week, accounts, timeout=scores.BULK_SECONDS)
+    rows = await session.fetch(_LATER, build, week, accounts, timeout=BULK_SECONDS)
     gone: list[tuple[Board, UUID, Score | None]] = [
         (Board(Contest.LEAGUE, row["begins"], row["division"]), row["account_id"], None) for row in rows
     ]
@@ -87,5 +88,5 @@ async def move_later_scores(session: Session, build: int, week: date, moves: Seq
 
 
 async def _accounts(session: Session, query: str, build: int, board: int, limit: int) -> list[UUID]:
-    rows = await session.fetch(query, build, board, limit, timeout=scores.BULK_SECONDS) if limit else []
+    rows = await session.fetch(query, build, board, limit, timeout=BULK_SECONDS) if limit else []
     return [row["account_id"] for row in rows]

@@ -6,6 +6,7 @@ That is what lets a rebuild and the consumer meet in the middle.
 
 from collections.abc import Iterable, Sequence
 from datetime import date
+from itertools import starmap
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -16,12 +17,26 @@ from services.league.domain.progress import Outcome, Progress, add
 from services.league.domain.terms import Terms
 from services.league.projections.scores import DailyScore, FriendlyScore, Touched
 
-_ADD_RESULTS: Final = """
+RESULT_COLUMNS: Final = (
+    "game_id",
+    "seat",
+    "account_id",
+    "game_type",
+    "place",
+    "mode",
+    "xp",
+    "podium",
+    "friendly_points",
+    "friendly_week",
+    "daily_score",
+    "fact_no",
+    "finished_us",
+)
+LEAVER_COLUMNS: Final = ("game_id", "account_id", "fact_no", "finished_us")
+
+_ADD_RESULTS: Final = f"""
     with fresh as (
-        insert into seat_result (
-            build, game_id, seat, account_id, game_type, place, mode, xp, podium, friendly_points, friendly_week,
-            daily_score, fact_no, finished_us
-        )
+        insert into seat_result (build, {", ".join(RESULT_COLUMNS)})
         select $1, result.*
         from unnest(
             $2::uuid[], $3::int[], $4::uuid[], $5::text[], $6::int[], $7::text[], $8::int[], $9::boolean[], $10::int[],
@@ -37,8 +52,8 @@ _ADD_RESULTS: Final = """
         on conflict (build, account_id, game_type, place) do update set games = place_count.games + excluded.games
     )
     select game_id, seat from fresh"""
-_ADD_LEAVERS: Final = """
-    insert into left_game (build, game_id, account_id, fact_no, finished_us)
+_ADD_LEAVERS: Final = f"""
+    insert into left_game (build, {", ".join(LEAVER_COLUMNS)})
     select $1, l.* from unnest($2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[]) as l
     on conflict do nothing
     returning game_id, account_id"""
@@ -103,9 +118,9 @@ async def add_games(session: Session, build: int, played: Iterable[Played], term
     for game, week in played:
         rows += [(game, week, result) for result in results(game, terms)]
         left += [(game, account) for account in leavers(game)]
-    fresh = await session.fetch(_ADD_RESULTS, build, *_result_columns(rows)) if rows else []
+    fresh = await session.fetch(_ADD_RESULTS, build, *_columns(starmap(result_row, rows))) if rows else []
     fresh_seats = {(record["game_id"], record["seat"]) for record in fresh}
-    fresh_left = await session.fetch(_ADD_LEAVERS, build, *_leaver_columns(left)) if left else []
+    fresh_left = await session.fetch(_ADD_LEAVERS, build, *_columns(starmap(leaver_row, left))) if left else []
     left_now = {(record["game_id"], record["account_id"]) for record in fresh_left}
 
     xp: dict[UUID, int] = {}
@@ -157,8 +172,12 @@ async def _advance(
     for account in accounts:
         before = reached.get(account, Progress())
         advances.append(Advance(account, before, add(before, xp.get(account, 0), outcomes.get(account, ()))))
-    await session.execute(_PUT_PROGRESS, build, *zip(*map(_progress_row, advances), strict=True))
+    await session.execute(_PUT_PROGRESS, build, *_columns(map(_progress_row, advances)))
     return advances
+
+
+def _columns(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
+    return zip(*rows, strict=True)
 
 
 def _progress(
@@ -179,29 +198,25 @@ def _progress_row(advance: Advance) -> tuple[object, ...]:
     return (advance.account_id, after.xp, *outcomes, *[None] * (4 - len(outcomes)))
 
 
-def _result_columns(rows: Sequence[tuple[FinishedGame, date, Result]]) -> Iterable[tuple[object, ...]]:
-    return zip(
-        *(
-            (
-                game.game_id,
-                result.seat,
-                result.account_id,
-                game.game_type,
-                result.place,
-                game.mode.value,
-                result.xp,
-                result.podium,
-                result.friendly_points,
-                week,
-                result.daily_score,
-                game.fact,
-                game.finished_at_us,
-            )
-            for game, week, result in rows
-        ),
-        strict=True,
+def result_row(game: FinishedGame, week: date, result: Result) -> tuple[object, ...]:
+    """The values of `RESULT_COLUMNS`."""
+    return (
+        game.game_id,
+        result.seat,
+        result.account_id,
+        game.game_type,
+        result.place,
+        game.mode.value,
+        result.xp,
+        result.podium,
+        result.friendly_points,
+        week,
+        result.daily_score,
+        game.fact,
+        game.finished_at_us,
     )
 
 
-def _leaver_columns(left: Sequence[tuple[FinishedGame, UUID]]) -> Iterable[tuple[object, ...]]:
-    return zip(*((game.game_id, account, game.fact, game.finished_at_us) for game, account in left), strict=True)
+def leaver_row(game: FinishedGame, account: UUID) -> tuple[object, ...]:
+    """The values of `LEAVER_COLUMNS`."""
+    return game.game_id, account, game.fact, game.finished_at_us

@@ -22,10 +22,9 @@ _DROP_PRIZES: Final = """
     from unnest($2::uuid[], $3::int[], $4::uuid[], $5::date[], $6::bigint[], $7::bigint[], $8::bigint[])
         as p (game_id, seat, account_id, week, coins, finished_us, refund_fact_no)
     on conflict (build, game_id, seat) do update
-        set refund_fact_no = least(prize.refund_fact_no, excluded.refund_fact_no)"""
-_WEEKS: Final = """
-    select game_id, seat, week from prize
-    where build = $1 and (game_id, seat) in (select * from unnest($2::uuid[], $3::int[]))"""
+        set refund_fact_no = least(prize.refund_fact_no, excluded.refund_fact_no)
+        -- Its week was closed without the refund otherwise.
+        where prize.week = excluded.week"""
 
 
 @value
@@ -37,7 +36,7 @@ class Prize:
     account_id: UUID
     coins: int
     finished_at_us: int
-    # In which the game finished.
+    # In which the fact counts.
     week: date
     # The ledger's that told of it.
     fact: int
@@ -51,14 +50,6 @@ async def add_prizes(session: Session, build: int, prizes: Sequence[Prize]) -> T
 async def drop_prizes(session: Session, build: int, prizes: Sequence[Prize]) -> Touched:
     """Count prizes no more: they were taken back."""
     return await _put(session, _DROP_PRIZES, build, prizes)
-
-
-async def counted_weeks(session: Session, build: int, prizes: Sequence[Prize]) -> dict[tuple[UUID, int], date]:
-    """By game and seat: the week in which a prize counts that is known already."""
-    if not prizes:
-        return {}
-    rows = await session.fetch(_WEEKS, build, [p.game_id for p in prizes], [p.seat for p in prizes])
-    return {(row["game_id"], row["seat"]): row["week"] for row in rows}
 
 
 async def _put(session: Session, statement: str, build: int, prizes: Sequence[Prize]) -> Touched:

@@ -16,16 +16,14 @@ from chassis.database import Session
 from rules.values import value
 from services.league.domain.boards import Board, Contest, Score, daily_board, friendly_board, league_board
 from services.league.domain.classes import LeagueClass
+from services.league.projections.bulk import BULK_SECONDS
 
 # Both the blocks of a board of a million and what is in one of them are counted within a millisecond.
 BLOCK_SCORES: Final = 1_000
 BLOCK_SCORES_MAX: Final = 2_000
 
-# For statements about all of a build, of millions of rows; the consumers wait meanwhile.
-BULK_SECONDS: Final = 300
-
 # Before every score.
-_FIRST: Final = "(-9223372036854775807, 0, '00000000-0000-0000-0000-000000000000'::uuid)"
+FIRST: Final = "(-9223372036854775807, 0, '00000000-0000-0000-0000-000000000000'::uuid)"
 
 _BOARDS: Final = """
     select b.board, b.contest, b.begins, b.division
@@ -37,7 +35,7 @@ _ADD_BOARDS: Final = """
     on conflict do nothing"""
 _FIRST_BLOCKS: Final = f"""
     insert into score_block (build, board, minus_points, reached_us, account_id, players)
-    select $1, b.board, f.*, 0 from unnest($2::int[]) as b (board), (values {_FIRST}) as f
+    select $1, b.board, f.*, 0 from unnest($2::int[]) as b (board), (values {FIRST}) as f
     where not exists (select from score_block s where s.build = $1 and s.board = b.board)
     on conflict do nothing"""
 
@@ -195,7 +193,7 @@ async def put(session: Session, build: int, scores: Scores) -> None:
     """Put scores on their boards, or take them off."""
     if not scores:
         return
-    numbers = await _board_numbers(session, {board for board, _, _ in scores})
+    numbers = await board_numbers(session, {board for board, _, _ in scores})
     await session.execute(_FIRST_BLOCKS, build, sorted(set(numbers.values())))
     changed = await session.fetch(
         _PUT,
@@ -210,7 +208,8 @@ async def put(session: Session, build: int, scores: Scores) -> None:
             await _cut(session, build, board, (minus_points, reached_us, account_id))
 
 
-async def _board_numbers(session: Session, boards: Collection[Board]) -> Mapping[Board, int]:
+async def board_numbers(session: Session, boards: Collection[Board]) -> Mapping[Board, int]:
+    """The numbers of boards, which get one if they have none."""
     columns = (
         [board.contest.value for board in boards],
         [board.begins for board in boards],
@@ -230,72 +229,3 @@ async def _cut(session: Session, build: int, board: int, first: tuple[int, int, 
 
 def _score(row: "asyncpg.Record") -> Score | None:
     return None if row["points"] is None else Score(row["account_id"], row["points"], row["reached_us"])
-
-
-# All of a build at once
-
-_ALL_FRIENDLY_BOARDS: Final = """
-    insert into board (contest, begins, division)
-    select distinct 'friendly', friendly_week, '' from seat_result where build = $1 and friendly_points > 0
-    on conflict do nothing"""
-_ALL_FRIENDLY: Final = """
-    insert into score (build, board, account_id, points, reached_us)
-    select $1, b.board, r.account_id, r.points, r.reached_us
-    from (
-        select account_id, friendly_week, sum(friendly_points) as points, max(finished_us) as reached_us
-        from seat_result where build = $1 and friendly_points > 0 group by 1, 2
-    ) r
-    join board b on b.contest = 'friendly' and b.begins = r.friendly_week and b.division = ''"""
-_ALL_DAILY_BOARDS: Final = """
-    insert into board (contest, begins, division)
-    select distinct 'daily', day, game_type from daily_attempt where build = $1
-    on conflict do nothing"""
-_ALL_DAILY: Final = """
-    insert into score (build, board, account_id, points, reached_us)
-    select $1, b.board, a.account_id, r.daily_score, r.finished_us
-    from daily_attempt a
-    join seat_result r
-        on r.build = $1 and r.game_id = a.game_id and r.account_id = a.account_id and r.daily_score is not null
-    join board b on b.contest = 'daily' and b.begins = a.day and b.division = a.game_type
-    where a.build = $1"""
-_WEEKS: Final = "select distinct week from prize where build = $1 and refund_fact_no is null order by week"
-_ALL_LEAGUE: Final = """
-    insert into score (build, board, account_id, points, reached_us)
-    select $1, ($3::int[])[coalesce(c.class, 0) + 1], p.account_id, p.points, p.reached_us
-    from (
-        select account_id, sum(coins) as points, max(finished_us) as reached_us
-        from prize where build = $1 and week = $2 and refund_fact_no is null group by 1
-    ) p
-    left join member_class c on c.build = $1 and c.account_id = p.account_id"""
-_BLOCK_ALL: Final = f"""
-    insert into score_block (build, board, minus_points, reached_us, account_id, players)
-    select $1, s.board, f.*, s.players
-    from (select board, count(*) as players from score where build = $1 group by board) s, (values {_FIRST}) as f
-    returning board, minus_points, reached_us, account_id, players"""
-
-
-async def make_friendly_and_daily(session: Session, build: int) -> None:
-    """All scores of friendly tables and dailies, in a build that has none."""
-    for statement in (_ALL_FRIENDLY_BOARDS, _ALL_FRIENDLY, _ALL_DAILY_BOARDS, _ALL_DAILY):
-        await session.execute(statement, build, timeout=BULK_SECONDS)
-
-
-async def weeks_with_prizes(session: Session, build: int) -> list[date]:
-    """Weeks of the league in which somebody counts, earlier ones first."""
-    return [row["week"] for row in await session.fetch(_WEEKS, build, timeout=BULK_SECONDS)]
-
-
-async def make_league_week(session: Session, build: int, week: date) -> None:
-    """All scores of a week of the league by the classes of now, in a build that has none of that week."""
-    boards = [league_board(week, each) for each in LeagueClass]
-    numbers = await _board_numbers(session, boards)
-    await session.execute(_ALL_LEAGUE, build, week, [numbers[board] for board in boards], timeout=BULK_SECONDS)
-
-
-async def make_blocks(session: Session, build: int) -> None:
-    """The blocks of all boards, in a build that has none."""
-    for board, minus_points, reached_us, account_id, players in await session.fetch(
-        _BLOCK_ALL, build, timeout=BULK_SECONDS
-    ):
-        if players > BLOCK_SCORES_MAX:
-            await _cut(session, build, board, (minus_points, reached_us, account_id))

@@ -15,8 +15,8 @@ from services.league.app.closing import DueWeek, Now
 from services.league.app.standings import Moved, nobody_is_told
 from services.league.domain.terms import Terms
 from services.league.domain.weeks import Close, HeardUpTo
-from services.league.projections import scores
 from services.league.projections.builds import live_build
+from services.league.projections.bulk import BULK_SECONDS, bulk
 from services.league.projections.classes import ClosedClass, Move, close_classes, move_later_scores
 from services.league.store import closes
 from services.league.store.closes import Logs
@@ -52,12 +52,10 @@ class PostgresWeeks:
 
     async def close(self, due: DueWeek) -> bool:
         """Close a week, unless something of it has not been counted yet; whether it is closed now, by whomever."""
-        async with self._pool.acquire() as session, session.transaction():
-            await session.execute(f"set local statement_timeout = '{scores.BULK_SECONDS}s'")
-            await session.execute(f"set local idle_in_transaction_session_timeout = '{scores.BULK_SECONDS}s'")
+        async with self._pool.acquire() as session, bulk(session):
             heard = {
                 row["consumer"]: (row["incarnation"], row["last"])
-                for row in await session.fetch(_LOCK, [GAMES_CONSUMER, LEDGER_CONSUMER], timeout=scores.BULK_SECONDS)
+                for row in await session.fetch(_LOCK, [GAMES_CONSUMER, LEDGER_CONSUMER], timeout=BULK_SECONDS)
             }
             # Whoever was here before has closed it.
             last = await closes.last_closed(session)

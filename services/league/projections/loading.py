@@ -1,0 +1,222 @@
+"""A build filled in bulk: rows as facts tell them, put in without indexes, and then all that follows from them.
+
+What the consumers do fact by fact (`games`, `prizes`, `scores`, `classes`) is done here for all facts at once, to the
+same rows.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
+from typing import Final
+
+from chassis.database import Session
+from services.league.domain.boards import league_board
+from services.league.domain.classes import LeagueClass, Movers, movers
+from services.league.domain.games import leavers, results
+from services.league.domain.terms import Terms
+from services.league.projections.builds import open_table, unopened
+from services.league.projections.bulk import BULK_SECONDS
+from services.league.projections.games import LEAVER_COLUMNS, RESULT_COLUMNS, Attempt, Played, leaver_row, result_row
+from services.league.projections.prizes import Prize
+from services.league.projections.scores import BLOCK_SCORES, FIRST, board_numbers
+
+# Games
+
+_ATTEMPT_COLUMNS: Final = ("build", "account_id", "day", "game_type", "fact_no", "game_id")
+_PLACE_COUNTS: Final = """
+    insert into {place_count} (build, account_id, game_type, place, games)
+    select $1, account_id, game_type, place, count(*) from seat_result where build = $1 group by 2, 3, 4"""
+# The same account may have left a game and held a seat at its end.
+_PROGRESS: Final = """
+    insert into {progress} (build, account_id, xp, last_fact, last_podium, before_fact, before_podium)
+    with outcome as (
+        select account_id, fact_no, podium from seat_result where build = $1 and podium is not null
+        union
+        select account_id, fact_no, false from left_game where build = $1
+    ), latest as (
+        select *, row_number() over (partition by account_id order by fact_no desc, podium) as nth from outcome
+    ), streak as (
+        select account_id,
+               max(fact_no) filter (where nth = 1) as last_fact,
+               bool_or(podium) filter (where nth = 1) as last_podium,
+               max(fact_no) filter (where nth = 2) as before_fact,
+               bool_or(podium) filter (where nth = 2) as before_podium
+        from latest where nth <= 2 group by account_id
+    ), earned as (
+        select account_id, sum(xp) as xp from seat_result where build = $1 group by account_id
+    )
+    select $1, account_id, coalesce(xp, 0), last_fact, last_podium, before_fact, before_podium
+    from earned full join streak using (account_id)"""
+
+
+async def load_games(
+    session: Session, build: int, played: Iterable[Played], attempts: Iterable[Attempt], terms: Terms
+) -> None:
+    """Put in what finished games brought, and attempts at dailies."""
+    seats, left = [], []
+    for game, week in played:
+        seats += [(build, *result_row(game, week, result)) for result in results(game, terms)]
+        left += [(build, *leaver_row(game, account)) for account in leavers(game)]
+    began = [(build, each.account_id, each.day, each.game_type, each.fact, each.game_id) for each in attempts]
+    for table, columns, rows in (
+        ("seat_result", ("build", *RESULT_COLUMNS), seats),
+        ("left_game", ("build", *LEAVER_COLUMNS), left),
+        ("daily_attempt", _ATTEMPT_COLUMNS, began),
+    ):
+        await _copy(session, unopened(table, build), columns, rows)
+
+
+async def finish_games(session: Session, build: int) -> None:
+    """Make what follows from games, all of which have been put in."""
+    for table in ("seat_result", "left_game", "daily_attempt"):
+        await open_table(session, table, build)
+    for table, statement in (("place_count", _PLACE_COUNTS), ("progress", _PROGRESS)):
+        filled = statement.format(**{table: unopened(table, build)})
+        await session.execute(filled, build, timeout=BULK_SECONDS)
+        await open_table(session, table, build)
+
+
+# Prizes
+
+_PRIZE_COLUMNS: Final = ("build", "game_id", "seat", "account_id", "week", "coins", "finished_us", "fact_no")
+# What went back, until all prizes are there.
+_MAKE_WENT_BACK: Final = """
+    drop table if exists pg_temp.went_back;
+    create temp table went_back as
+    select build, game_id, seat, account_id, week, coins, finished_us, fact_no from prize with no data"""
+_TAKE_BACK: Final = """
+    update {prize} p set refund_fact_no = w.fact_no
+    from (select game_id, seat, week, min(fact_no) as fact_no from went_back group by 1, 2, 3) w
+    where (p.game_id, p.seat, p.week) = (w.game_id, w.seat, w.week)"""
+# Of prizes that were never told of.
+_KEEP_REST: Final = """
+    insert into {prize} (build, game_id, seat, account_id, week, coins, finished_us, refund_fact_no)
+    select distinct on (game_id, seat) build, game_id, seat, account_id, week, coins, finished_us, fact_no
+    from went_back w where not exists (select from {prize} p where (p.game_id, p.seat) = (w.game_id, w.seat))
+    order by game_id, seat, fact_no"""
+
+
+async def begin_prizes(session: Session) -> None:
+    """Before the first prizes are put in; on the session that puts them in."""
+    await session.execute(_MAKE_WENT_BACK)
+
+
+async def load_prizes(session: Session, build: int, paid: Iterable[Prize], went_back: Iterable[Prize]) -> None:
+    """Put in prizes, and those that were taken back."""
+    for table, prizes in ((unopened("prize", build), paid), ("went_back", went_back)):
+        rows = [
+            (build, each.game_id, each.seat, each.account_id, each.week, each.coins, each.finished_at_us, each.fact)
+            for each in prizes
+        ]
+        await _copy(session, table, _PRIZE_COLUMNS, rows)
+
+
+async def finish_prizes(session: Session, build: int) -> None:
+    """Take back what was taken back, all prizes having been put in."""
+    for statement in (_TAKE_BACK, _KEEP_REST):
+        await session.execute(statement.format(prize=unopened("prize", build)), timeout=BULK_SECONDS)
+    await session.execute("drop table went_back")
+    await open_table(session, "prize", build)
+
+
+# Scores and classes
+
+_FRIENDLY_BOARDS: Final = """
+    insert into board (contest, begins, division)
+    select distinct 'friendly', friendly_week, '' from seat_result where build = $1 and friendly_points > 0
+    on conflict do nothing"""
+_FRIENDLY: Final = """
+    insert into {score} (build, board, account_id, points, reached_us)
+    select $1, b.board, r.account_id, r.points, r.reached_us
+    from (
+        select account_id, friendly_week, sum(friendly_points) as points, max(finished_us) as reached_us
+        from seat_result where build = $1 and friendly_points > 0 group by 1, 2
+    ) r
+    join board b on b.contest = 'friendly' and b.begins = r.friendly_week and b.division = ''"""
+_DAILY_BOARDS: Final = """
+    insert into board (contest, begins, division)
+    select distinct 'daily', day, game_type from daily_attempt where build = $1
+    on conflict do nothing"""
+_DAILY: Final = """
+    insert into {score} (build, board, account_id, points, reached_us)
+    select $1, b.board, a.account_id, r.daily_score, r.finished_us
+    from daily_attempt a
+    join seat_result r
+        on r.build = $1 and r.game_id = a.game_id and r.account_id = a.account_id and r.daily_score is not null
+    join board b on b.contest = 'daily' and b.begins = a.day and b.division = a.game_type
+    where a.build = $1"""
+
+_LEAGUE_TOTALS: Final = """
+    create temp table league_total on commit drop as
+    select week, account_id, sum(coins)::bigint as points, max(finished_us) as reached_us
+    from {prize} where refund_fact_no is null group by week, account_id"""
+_INDEX_TOTALS: Final = "create index on league_total (week); analyze league_total"
+_WEEKS: Final = "select distinct week from league_total"
+_COUNTED: Final = """
+    select coalesce(c.class, 0) as class, count(*) as counted
+    from league_total t left join member_class c on c.build = $1 and c.account_id = t.account_id
+    where t.week = $2 group by 1"""
+_LEAGUE: Final = """
+    insert into {score} (build, board, account_id, points, reached_us)
+    select $1, ($3::int[])[coalesce(c.class, 0) + 1], t.account_id, t.points, t.reached_us
+    from league_total t left join member_class c on c.build = $1 and c.account_id = t.account_id
+    where t.week = $2"""
+_MOVE: Final = """
+    insert into member_class (build, account_id, class)
+    select $1, account_id, class + case when place <= ($3::int[])[class + 1] then 1 else -1 end
+    from (
+        select t.account_id, coalesce(c.class, 0) as class,
+               row_number() over (of_class order by t.points desc, t.reached_us, t.account_id) as place,
+               count(*) over of_class as counted
+        from league_total t left join member_class c on c.build = $1 and c.account_id = t.account_id
+        where t.week = $2
+        window of_class as (partition by coalesce(c.class, 0))
+    ) ranked
+    where place <= ($3::int[])[class + 1] or place > counted - ($4::int[])[class + 1]
+    on conflict (build, account_id) do update set class = excluded.class"""
+
+_BLOCKS: Final = f"""
+    insert into {{score_block}} (build, board, minus_points, reached_us, account_id, players)
+    select $1, board,
+           case when number = 0 then first.minus_points else ranked.minus_points end,
+           case when number = 0 then first.reached_us else ranked.reached_us end,
+           case when number = 0 then first.account_id else ranked.account_id end,
+           least({BLOCK_SCORES}, players - number)
+    from (
+        select board, minus_points, reached_us, account_id, count(*) over (partition by board) as players,
+               row_number() over (partition by board order by minus_points, reached_us, account_id) - 1 as number
+        from score where build = $1
+    ) ranked, (values {FIRST}) as first (minus_points, reached_us, account_id)
+    where number % {BLOCK_SCORES} = 0"""
+
+
+async def finish_scores(session: Session, build: int, closed: Collection[date], terms: Terms) -> None:
+    """Make all scores, games and prizes being finished: each closed week's decide about the classes of the next."""
+    score, prize = unopened("score", build), unopened("prize", build)
+    await open_table(session, "member_class", build)
+    for statement in (_FRIENDLY_BOARDS, _FRIENDLY, _DAILY_BOARDS, _DAILY):
+        await session.execute(statement.format(score=score), build, timeout=BULK_SECONDS)
+    await session.execute(_LEAGUE_TOTALS.format(prize=prize), timeout=BULK_SECONDS)
+    await session.execute(_INDEX_TOTALS, timeout=BULK_SECONDS)
+    weeks = {row["week"] for row in await session.fetch(_WEEKS, timeout=BULK_SECONDS)}
+    for week in sorted({*closed, *weeks}):
+        numbers = await board_numbers(session, [league_board(week, each) for each in LeagueClass])
+        boards = [numbers[league_board(week, each)] for each in LeagueClass]
+        await session.execute(_LEAGUE.format(score=score), build, week, boards, timeout=BULK_SECONDS)
+        if week in closed:
+            await _move(session, build, week, terms)
+    await open_table(session, "score", build)
+    blocks = _BLOCKS.format(score_block=unopened("score_block", build))
+    await session.execute(blocks, build, timeout=BULK_SECONDS)
+    await open_table(session, "score_block", build)
+
+
+async def _move(session: Session, build: int, week: date, terms: Terms) -> None:
+    counted = {row["class"]: row["counted"] for row in await session.fetch(_COUNTED, build, week, timeout=BULK_SECONDS)}
+    moving: list[Movers] = [movers(each, counted.get(each, 0), terms.on(week)) for each in LeagueClass]
+    up, down = [each.up for each in moving], [each.down for each in moving]
+    await session.execute(_MOVE, build, week, up, down, timeout=BULK_SECONDS)
+
+
+async def _copy(session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:
+    if rows:
+        await session.copy_records_to_table(table, records=rows, columns=columns, timeout=BULK_SECONDS)
