@@ -1,13 +1,16 @@
-"""Where accounts stand, read from the live build."""
+"""Where accounts stand, read from the live build.
+
+Each question is one statement: between two the build may be switched, and that of before is gone at once.
+"""
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Final, assert_never
+from typing import Final
 from uuid import UUID
 
 import asyncpg
 
-from chassis.database import Pool, Session, refusing_while_away
+from chassis.database import Pool, refusing_while_away
 from services.league.app.standings import (
     NEIGHBOURS_MAX,
     TOP_MAX,
@@ -116,48 +119,68 @@ _OWN_WEEKS: Final = f"""
     where s.build = {_LIVE} and s.account_id = $1 and board.contest = 'league' and board.begins < $2
     order by board.begins desc limit $3"""
 
-_CAUSES_OF_XP: Final = """
+
+def _explained(total: str, causes: str) -> str:
+    """A number and its causes in one statement; without causes their part is null."""
+    return f"""
+        select number.total, cause.*
+        from (select coalesce(({total}), 0)::bigint as total) number left join lateral ({causes}) cause on true
+        order by cause.fact desc"""
+
+
+_POINTS: Final = f"""
+    select points from score join board using (board) where build = {_LIVE} and account_id = $1 and begins = $4"""
+_EXPLAINED_XP: Final = _explained(
+    f"select xp from progress where build = {_LIVE} and account_id = $1",
+    f"""
     select game_id, fact_no as fact, finished_us, xp as amount, false as taken_back, coalesce(podium, false) as podium
     from seat_result
-    where build = (select build from live_build) and account_id = $1 and fact_no < $2 and xp > 0
-    order by fact_no desc limit $3"""
-_CAUSES_OF_LEAGUE: Final = """
+    where build = {_LIVE} and account_id = $1 and fact_no < $2 and xp > 0
+    order by fact_no desc limit $3""",
+)
+# One is on one board of a week of the league, whatever the class was.
+_EXPLAINED_LEAGUE: Final = _explained(
+    f"{_POINTS} and contest = 'league'",
+    f"""
     select game_id, coalesce(fact_no, refund_fact_no) as fact, finished_us,
            case when refund_fact_no is null then coins else 0 end as amount,
            refund_fact_no is not null as taken_back, true as podium
     from prize
-    where build = (select build from live_build) and account_id = $1 and coalesce(fact_no, refund_fact_no) < $2
-      and week = $4
-    order by fact desc limit $3"""
-_CAUSES_OF_FRIENDLY: Final = """
+    where build = {_LIVE} and account_id = $1 and coalesce(fact_no, refund_fact_no) < $2 and week = $4
+    order by fact desc limit $3""",
+)
+_EXPLAINED_FRIENDLY: Final = _explained(
+    f"{_POINTS} and contest = 'friendly'",
+    f"""
     select game_id, fact_no as fact, finished_us, friendly_points as amount, false as taken_back, false as podium
     from seat_result
-    where build = (select build from live_build) and account_id = $1 and fact_no < $2
-      and friendly_week = $4 and friendly_points > 0
-    order by fact_no desc limit $3"""
-_CAUSES_OF_DAILY: Final = """
+    where build = {_LIVE} and account_id = $1 and fact_no < $2 and friendly_week = $4 and friendly_points > 0
+    order by fact_no desc limit $3""",
+)
+_EXPLAINED_DAILY: Final = _explained(
+    f"{_POINTS} and contest = 'daily' and division = $5",
+    f"""
     select r.game_id, r.fact_no as fact, r.finished_us, r.daily_score as amount, false as taken_back, false as podium
     from daily_attempt a
     join seat_result r on r.build = a.build and r.game_id = a.game_id and r.account_id = a.account_id
-    where a.build = (select build from live_build) and a.account_id = $1 and a.day = $4 and a.game_type = $5
+    where a.build = {_LIVE} and a.account_id = $1 and a.day = $4 and a.game_type = $5
       and r.fact_no < $2 and r.daily_score is not null
-    limit $3"""
-_CAUSES_OF_STREAK: Final = """
+    limit $3""",
+)
+# No number: what made it what it is.
+_EXPLAINED_STREAK: Final = _explained(
+    "0",
+    f"""
     select * from (
         select game_id, fact_no as fact, finished_us, 0 as amount, false as taken_back, podium
-        from seat_result
-        where build = (select build from live_build) and account_id = $1 and podium is not null
+        from seat_result where build = {_LIVE} and account_id = $1 and podium is not null
         union all
         select game_id, fact_no, finished_us, 0, false, false
-        from left_game where build = (select build from live_build) and account_id = $1
+        from left_game where build = {_LIVE} and account_id = $1
     ) both_kinds
     where fact < $2
-    order by fact desc limit least($3, 2)"""
-_XP: Final = "select xp from progress where build = (select build from live_build) and account_id = $1"
-_POINTS: Final = """
-    select points from score join board using (board)
-    where build = (select build from live_build) and account_id = $1
-      and contest = $2 and begins = $3 and ($4 = '' or division = $4)"""
+    order by fact desc limit least($3, 2)""",
+)
 
 
 class PostgresStandings:
@@ -233,41 +256,25 @@ class PostgresStandings:
 
     async def causes(self, account: UUID, number: Number, before_fact: int, limit: int) -> Explained:
         """What a number is made of, the latest first."""
-        query, arguments = _causes(number)
+        query, arguments = _explaining(number)
         with refusing_while_away():
-            async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-                rows = await session.fetch(query, account, before_fact, limit + 1, *arguments)
-                total = await self._total(session, account, number)
-        causes = [Cause(*row) for row in rows[:limit]]
-        return Explained(total, causes, more=len(rows) > limit)
-
-    @staticmethod
-    async def _total(session: Session, account: UUID, number: Number) -> int:
-        match number:
-            case Xp():
-                return await session.fetchval(_XP, account) or 0
-            case Board(contest, begins, division):
-                # One is on one board of a week of the league, whatever the class was.
-                of = "" if contest is Contest.LEAGUE else division
-                return await session.fetchval(_POINTS, account, contest.value, begins, of) or 0
-            case StreakOf():
-                return 0
-            case _:
-                assert_never(number)
+            rows = await self._pool.fetch(query, account, before_fact, limit + 1, *arguments)
+        causes = [Cause(*cause) for _, *cause in rows if cause[0] is not None]
+        return Explained(rows[0]["total"], causes[:limit], more=len(causes) > limit)
 
 
-def _causes(number: Number) -> tuple[str, tuple[object, ...]]:
+def _explaining(number: Number) -> tuple[str, tuple[object, ...]]:
     match number:
         case Xp():
-            return _CAUSES_OF_XP, ()
+            return _EXPLAINED_XP, ()
         case StreakOf():
-            return _CAUSES_OF_STREAK, ()
+            return _EXPLAINED_STREAK, ()
         case Board(Contest.LEAGUE, week, _):
-            return _CAUSES_OF_LEAGUE, (week,)
+            return _EXPLAINED_LEAGUE, (week,)
         case Board(Contest.FRIENDLY, week, _):
-            return _CAUSES_OF_FRIENDLY, (week,)
+            return _EXPLAINED_FRIENDLY, (week,)
         case Board(Contest.DAILY, day, game_type):
-            return _CAUSES_OF_DAILY, (day, game_type)
+            return _EXPLAINED_DAILY, (day, game_type)
         case _:
             # A contest that has no facts.
             raise AssertionError(number)
