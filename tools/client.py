@@ -5,48 +5,23 @@ open decision. So a client needs no rules, and this one has none.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 from uuid import uuid4
 
 import grpc
 from levata.accounts.v1 import accounts_pb2
 from levata.league.v1 import league_pb2
+from levata.matchmaker.v1 import matchmaker_pb2
+from levata.me.v1 import me_pb2
 from levata.table.v1 import play_pb2, table_pb2
 
 from chassis import rpc
 from chassis.errors import reason_in, reason_of
+from tools.patience import AGAIN, Again, Disconnected, Following, Reconnected, patiently
 from tools.picture import Gap, Picture, fold
-
-T = TypeVar("T")
 
 CALL_SECONDS: Final = 10.0
 REPLAY_SECONDS: Final = 60.0
-# The server is heard every three seconds at least; after so much silence the connection is taken for lost.
-SILENCE_SECONDS: Final = 10.0
-# With the first message that comes so long after the last time one says that one is there; heartbeats are messages too.
-HERE_SECONDS: Final = 3.0
-# Two minutes in all: a whole server may be restarted meanwhile.
-ATTEMPTS_MAX: Final = 60
-PAUSE_SECONDS_MIN: Final = 0.1
-PAUSE_SECONDS_MAX: Final = 2.0
-
-# Refusals that say: the same again, a little later.
-_AGAIN: Final = frozenset({"TEMPORARILY_UNAVAILABLE", "GAME_BUSY", "RATE_LIMITED", "TOO_MANY_CALLS"})
-# What the network and the edge report, without a reason of ours, when a server is away.
-_NETWORK: Final = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.CANCELLED,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.UNKNOWN,
-    }
-)
-
-
-class Lost(Exception):
-    """The server was not reached for too long."""
 
 
 class Account(NamedTuple):
@@ -82,6 +57,9 @@ class Client:
 
     def __init__(self, target: str, token: str, *, trusted: bytes = b"") -> None:
         self._channel = rpc.channel(target, token, trusted=trusted)
+        self.accounts = rpc.stub(self._channel, accounts_pb2.DESCRIPTOR.services_by_name["Accounts"])
+        self.me = rpc.stub(self._channel, me_pb2.DESCRIPTOR.services_by_name["Me"])
+        self.matchmaker = rpc.stub(self._channel, matchmaker_pb2.DESCRIPTOR.services_by_name["Matchmaker"])
         self.table = rpc.stub(self._channel, table_pb2.DESCRIPTOR.services_by_name["Table"])
         self.league = rpc.stub(self._channel, league_pb2.DESCRIPTOR.services_by_name["League"])
 
@@ -121,22 +99,13 @@ class Refused(NamedTuple):
     message: str
 
 
-class Disconnected(NamedTuple):
-    """The stream broke; it is opened again at the picture's version."""
-
-    reason: str
-
-
-class Reconnected(NamedTuple):
-    """The server is heard again."""
-
-
 # What one hears of a game that one follows. A snapshot begins the picture anew, a commit is folded into it already;
 # `Repeated` answers a move whose commit had come without its answer.
-Change: TypeAlias = table_pb2.Snapshot | table_pb2.Commit | table_pb2.Repeated | Refused | Disconnected | Reconnected
+GameChange: TypeAlias = table_pb2.Snapshot | table_pb2.Commit | table_pb2.Repeated | Refused
+Change: TypeAlias = GameChange | Disconnected | Reconnected
 
 
-class Watching:
+class Watching(Following[GameChange]):
     """A game as one viewer sees it, over as many connections as it takes."""
 
     def __init__(self, table: rpc.Stub, game_id: str) -> None:
@@ -161,50 +130,8 @@ class Watching:
         """Call over another connection from now on, such as one with a fresh token."""
         self._table = client.table
 
-    async def changes(self) -> AsyncGenerator[Change, None]:
-        """All that happens until the game is over.
-
-        A refusal that no repetition would mend is raised as the `grpc.aio.AioRpcError` it is; Lost, when the server is
-        away for too long.
-        """
-        failures = 0
-        while not self.over:
-            stream = self._start()
-            said_at = asyncio.get_running_loop().time()
-            try:
-                await self._open(stream)
-                while (response := await asyncio.wait_for(stream.read(), SILENCE_SECONDS)) is not grpc.aio.EOF:
-                    if failures:
-                        failures = 0
-                        yield Reconnected()
-                    change = self._take(response)
-                    if change is not None:
-                        yield change
-                    now = asyncio.get_running_loop().time()
-                    if now - said_at >= HERE_SECONDS:
-                        await self._say_here(stream)
-                        said_at = now
-                reason = "the server ended the stream"
-            except grpc.aio.AioRpcError as error:
-                reason = self._why_again(error)
-            except (_Again, Gap) as error:
-                reason = str(error)
-            except TimeoutError:
-                reason = "nothing was heard"
-            except asyncio.InvalidStateError:
-                reason = "the stream broke"
-            finally:
-                stream.cancel()
-            if not self.over:
-                yield Disconnected(reason)
-                failures += 1
-                await _pause(failures, reason)
-
     def _start(self) -> Any:
         return self._table.Watch(self._where())
-
-    async def _open(self, stream: Any) -> None:
-        """Say what must be said first."""
 
     async def _say_here(self, stream: Any) -> None:
         if not self._is_outdated and self.picture.view.HasField("seat"):
@@ -214,7 +141,7 @@ class Watching:
         version = 0 if self._is_outdated else self.picture.version
         return table_pb2.WatchRequest(game_id=self.game_id, after_version=version)
 
-    def _take(self, response: Any) -> Change | None:
+    def _take(self, response: Any) -> GameChange | None:
         match response.WhichOneof("kind"):
             case "snapshot":
                 picture: Picture = response.snapshot
@@ -223,23 +150,25 @@ class Watching:
                 return picture
             case "commit":
                 commit: table_pb2.Commit = response.commit
-                fold(self.picture, commit)
+                try:
+                    fold(self.picture, commit)
+                except Gap as gap:
+                    raise Again(str(gap)) from gap
                 return commit
             # A spectator of a delayed game may have to wait for its beginning.
             case "heartbeat" if not self._is_outdated and response.heartbeat.version != self.picture.version:
-                raise Gap(f"the game is at version {response.heartbeat.version}")
+                raise Again(f"the game is at version {response.heartbeat.version}")
             case "closing":
                 self._is_outdated = response.closing.resume_after_version == 0
-                raise _Again(response.closing.reason)
+                raise Again(response.closing.reason)
         return None
 
     def _why_again(self, error: grpc.aio.AioRpcError) -> str:
-        """Why a new connection may mend this error, which is raised if none would."""
         if reason_of(error) == "FUTURE_VERSION":
             # The server's log was restored to an earlier state, or one has left a seat of a delayed game.
             self._is_outdated = True
             return "FUTURE_VERSION"
-        return why_again(error)
+        return super()._why_again(error)
 
 
 class Playing(Watching):
@@ -286,7 +215,7 @@ class Playing(Watching):
         async with self._writing:
             await stream.write(request)
 
-    def _take(self, response: Any) -> Change | None:
+    def _take(self, response: Any) -> GameChange | None:
         match response.WhichOneof("kind"):
             case "commit":
                 self._unanswered.pop(response.commit.command_id, None)
@@ -298,40 +227,9 @@ class Playing(Watching):
                 return self._refused(response.refusal)
         return super()._take(response)
 
-    def _refused(self, refusal: table_pb2.Refusal) -> Change | None:
+    def _refused(self, refusal: table_pb2.Refusal) -> GameChange | None:
         reason = reason_in(refusal.status) or ""
-        if reason in _AGAIN:
-            raise _Again(reason)
+        if reason in AGAIN:
+            raise Again(reason)
         act = self._unanswered.pop(refusal.command_id, None)
         return None if act is None else Refused(act.move, reason, refusal.status.message)
-
-
-class _Again(Exception):
-    """The server asks to be called again."""
-
-
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Make a call that may be repeated, until it is answered."""
-    failures = 0
-    while True:
-        try:
-            return await call()
-        except grpc.aio.AioRpcError as error:
-            failures += 1
-            await _pause(failures, why_again(error))
-
-
-def why_again(error: grpc.aio.AioRpcError) -> str:
-    """Why the same call may have an answer a little later; raises the error itself if it will not."""
-    reason = reason_of(error)
-    if reason is None and error.code() in _NETWORK:
-        return error.details() or error.code().name
-    if reason in _AGAIN:
-        return reason
-    raise error
-
-
-async def _pause(failures: int, reason: str) -> None:
-    if failures >= ATTEMPTS_MAX:
-        raise Lost(reason)
-    await asyncio.sleep(min(PAUSE_SECONDS_MIN * 2 ** min(failures - 1, 10), PAUSE_SECONDS_MAX))

@@ -1,11 +1,12 @@
-"""Play whole games through the public port, two scripted players among bots, and check them from their log.
+"""Play whole games of quick play through the public port, scripted people among bots, and check them from their log.
 
-The players are real clients that know no rules: they choose among the moves that their stream says they may make.
+The people are real clients: they sign in, look for a table in the first room, and are seated by the matchmaker, with
+whoever else looks for one. They know no rules: they choose among the moves that their stream says they may make.
 """
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -13,48 +14,70 @@ import grpc
 import typer
 from levata.facts.v1 import facts_pb2
 from levata.league.v1 import league_pb2
-from levata.table.v1 import games_pb2, play_pb2, table_pb2
+from levata.matchmaker.v1 import matchmaker_pb2
+from levata.table.v1 import play_pb2, table_pb2
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from chassis import rpc
 from rules import registry
-from tools.client import CALL_SECONDS, Account, Client, Lost, patiently, sign_in_guest
+from tools.client import CALL_SECONDS, Account, Client, sign_in_guest
 from tools.data import DEFAULT_DATA, DataFolder, NotRunning
 from tools.databases import service_dsn
 from tools.embedded.part import PartFailed
+from tools.patience import Lost, patiently
 from tools.picture import Picture
+from tools.quick_play import Searching, Wish
 from tools.recorded import Game, recorded
-from tools.tables import Match, open_table
 from tools.telling import teller
 from tools.telling.cards import game_title
 from tools.verify import Disagreement, chain_of_rows, verify
 
 LEAGUE_SECONDS: Final = 60.0
 LEAGUE_POLL_SECONDS: Final = 0.1
-PEOPLE: Final = 2
 
 
-# Where every variant at its fullest table would be too much.
-_MATCHES: Final[Mapping[str, Sequence[Match]]] = {
-    "romanian_whist": (Match("romanian_whist", "8-1-8", 6), Match("romanian_whist", "quick", 6)),
-    "oh_hell": (Match("oh_hell", "standard", 4),),
-}
+class Party(NamedTuple):
+    """People who look for a table at the same time."""
+
+    wish: Wish
+    people: int
+
+    @property
+    def title(self) -> str:
+        """What they play."""
+        return game_title(self.wish.game_type, self.wish.variant)
+
+
+# Bots take the seats that are free after ten seconds; a full table deals at once.
+_WHIST: Final = (Party(Wish("romanian_whist", "8-1-8"), 2), Party(Wish("romanian_whist", "quick"), 6))
+_PEOPLE: Final = 2
+
+
+class Seen(NamedTuple):
+    """A game as one of its people saw it."""
+
+    game_id: str
+    # As it was shown before anybody could add a nonce; none, if it was dealt before it could be shown.
+    commitment: bytes | None
+    # What was seen last.
+    picture: Picture
 
 
 class Played(NamedTuple):
-    """A game that was played to its end."""
+    """A game that was played to its end, as each of our people saw it."""
 
     game_id: str
-    # As it was published before anybody could add a nonce.
-    commitment: bytes
-    # What each of the people saw last.
-    seen: Sequence[Picture]
+    seen: Sequence[Seen]
 
 
 class UnknownGame(Exception):
     """There is no such game; the message is a sentence."""
+
+
+class NotSeated(Exception):
+    """Somebody who looked for a table got none; the message is a sentence."""
 
 
 def main(
@@ -71,10 +94,10 @@ def main(
         return
     folder = DataFolder(data)
     try:
-        matches = matches_of(game)
+        parties = parties_of(game)
         public = folder.endpoints().public if port is None else f"127.0.0.1:{port}"
-        all_agrees = asyncio.run(Demo(Console(highlight=False), folder, public).run(matches))
-    except (NotRunning, Lost, UnknownGame) as error:
+        all_agrees = asyncio.run(Demo(Console(highlight=False), folder, public).run(parties))
+    except (NotRunning, Lost, UnknownGame, NotSeated) as error:
         raise SystemExit(str(error)) from None
     except grpc.aio.AioRpcError as error:
         raise SystemExit(error.details() or error.code().name) from None
@@ -95,14 +118,14 @@ def _end_a_week() -> None:
         raise SystemExit(error.details() or error.code().name) from None
 
 
-def matches_of(game_type: str) -> Sequence[Match]:
-    """What to play of a game type."""
+def parties_of(game_type: str) -> Sequence[Party]:
+    """Who plays what of a game type."""
     game = registry.game(game_type)
     if game is None:
         raise UnknownGame(f"There is no game {game_type}; there are {', '.join(registry.GAME_TYPES)}.")
-    return _MATCHES.get(game_type) or [
-        Match(game_type, variant, max(seats)) for variant, seats in game.variants.items()
-    ]
+    if game_type == "romanian_whist":
+        return _WHIST
+    return [Party(Wish(game_type, variant), _PEOPLE) for variant in game.quick_play]
 
 
 def choose(picture: Picture, legal_moves: Sequence[play_pb2.Move], chance: random.Random) -> play_pb2.Move:
@@ -124,21 +147,27 @@ class Demo:
         self._names: dict[str, str] = {}
         self._all_agrees = True
 
-    async def run(self, matches: Sequence[Match]) -> bool:
+    async def run(self, parties: Sequence[Party]) -> bool:
         """All of it; answers whether everything agrees."""
-        people = [await sign_in_guest(self._public, trusted=self._trusted) for _ in range(PEOPLE)]
-        self._names = {person.account_id: person.name for person in people}
-        names = " and ".join(self._names.values())
-        self._console.print(f"{names} signed in at {self._public} and play among bots.\n")
-        for played in await self._play_all(people, matches):
-            await self._show(people[0], played)
-        await self._show_records(people)
+        people = [await self._sign_in(party) for party in parties]
+        self._names = {person.account_id: person.name for each in people for person in each}
+        for party, names in zip(parties, people, strict=True):
+            self._console.print(f"{_and([person.name for person in names])} look for a table of {party.title}.")
+        self._console.print()
+        games = await self._play_all(parties, people)
+        for played in games:
+            await self._show(people[0][0], played)
+        await self._show_records([person for each in people for person in each])
         return self._all_agrees
+
+    async def _sign_in(self, party: Party) -> Sequence[Account]:
+        signing_in = (sign_in_guest(self._public, trusted=self._trusted) for _ in range(party.people))
+        return await asyncio.gather(*signing_in)
 
     # Playing
 
-    async def _play_all(self, people: Sequence[Account], matches: Sequence[Match]) -> list[Played]:
-        """All games at once, each with a bar of its own."""
+    async def _play_all(self, parties: Sequence[Party], people: Sequence[Sequence[Account]]) -> list[Played]:
+        """All parties at once, each with a bar of its own; the games that they were seated in."""
         columns = (
             TextColumn("{task.description:<26}"),
             BarColumn(bar_width=24),
@@ -146,32 +175,32 @@ class Demo:
             TextColumn("deals"),
             TimeElapsedColumn(),
         )
-        async with self._internal("table") as channel:
-            games = rpc.stub(channel, games_pb2.DESCRIPTOR.services_by_name["Games"])
-            with Progress(*columns, console=self._console) as progress:
-                return await asyncio.gather(*(self._play(games, people, match, progress) for match in matches))
+        with Progress(*columns, console=self._console) as progress:
+            playing = []
+            for party, each in zip(parties, people, strict=True):
+                bar = progress.add_task(party.title, total=None)
+                playing += [self._play(person, party.wish, progress, bar) for person in each]
+            seen = await asyncio.gather(*playing)
+        # Where strangers look for a table too, a party may be seated at two.
+        games: dict[str, list[Seen]] = {}
+        for one in seen:
+            games.setdefault(one.game_id, []).append(one)
+        return [Played(game_id, group) for game_id, group in games.items()]
 
-    async def _play(self, games: rpc.Stub, people: Sequence[Account], match: Match, progress: Progress) -> Played:
-        bar = progress.add_task(game_title(match.game_type, match.variant), total=None)
-        # The people are spread over the seats.
-        seated = {number * match.seats // len(people): person for number, person in enumerate(people)}
-        game_id, commitment = await open_table(games, match, seated)
-        seen = await asyncio.gather(*(self._play_seat(person, game_id, progress, bar) for person in people))
-        deals = len(seen[0].view.scored)
-        progress.update(bar, completed=deals, total=deals)
-        return Played(game_id, commitment, seen)
-
-    async def _play_seat(self, person: Account, game_id: str, progress: Progress, bar: TaskID) -> Picture:
-        """One person's part in a game, to its end."""
+    async def _play(self, person: Account, wish: Wish, progress: Progress, bar: TaskID) -> Seen:
+        """One person's way from the wish to the end of the game."""
         chance = random.Random(person.account_id)  # noqa: S311 - a player, not a shuffle
         async with Client(self._public, person.token, trusted=self._trusted) as client:
+            game_id, commitment = await _find_table(client, wish)
             playing = client.play(game_id)
             async for _ in playing.changes():
                 view = playing.picture.view
                 progress.update(bar, completed=len(view.scored), total=view.deal_count or None)
                 if playing.legal_moves:
                     await playing.act(choose(playing.picture, playing.legal_moves, chance))
-            return playing.picture
+            deals = len(playing.picture.view.scored)
+            progress.update(bar, completed=deals, total=deals)
+            return Seen(game_id, commitment, playing.picture)
 
     # What came of it
 
@@ -211,7 +240,7 @@ class Demo:
         return f"{found}, as the stored rows give it"
 
     async def _show_records(self, people: Sequence[Account]) -> None:
-        """What the league says of the two, once it has heard of these games."""
+        """What the league says of them, once it has heard of these games."""
         async with self._internal("table") as channel:
             facts = rpc.stub(channel, facts_pb2.DESCRIPTOR.services_by_name["Facts"])
             head: facts_pb2.HeadResponse = await patiently(
@@ -232,12 +261,23 @@ class Demo:
         return rpc.channel(self._folder.endpoints().services[service][0], self._folder.tools_token())
 
 
+async def _find_table(client: Client, wish: Wish) -> tuple[str, bytes | None]:
+    """The game in which one is seated, and its commitment as it was shown before the deal."""
+    async with await Searching.begin(client, wish) as searching:
+        async for _ in searching.changes():
+            pass
+        ticket = searching.ticket
+        if ticket.state != matchmaker_pb2.TICKET_STATE_PLAYING:
+            raise NotSeated(f"The matchmaker has ended a ticket: {ticket.ended}.")
+        return ticket.game_id, searching.commitments.get(ticket.game_id)
+
+
 async def _check_result(played: Played, game: Game) -> str:
     """Places and totals are those that both players saw."""
     assert game.finished is not None
     logged = list(game.finished.standings), game.totals
-    for picture in played.seen:
-        seen = list(picture.view.standings), list(picture.view.totals)
+    for view in (one.picture.view for one in played.seen):
+        seen = list(view.standings), list(view.totals)
         if seen != logged:
             raise Disagreement(f"a player saw {seen}, the log has {logged}")
     return "the log has the places and totals that the players saw"
@@ -245,7 +285,10 @@ async def _check_result(played: Played, game: Game) -> str:
 
 async def _check_deals(played: Played, replay: Sequence[table_pb2.ReplayResponse]) -> str:
     """All follows from the seed and the moves."""
-    found = verify(played.game_id, played.commitment, replay)
+    shown = {one.commitment for one in played.seen if one.commitment is not None}
+    if len(shown) != 1:
+        raise Disagreement(f"the players were shown {len(shown)} commitments")
+    found = verify(played.game_id, shown.pop(), replay)
     return f"{found.deals} deals and {found.bot_moves} bots' moves follow from the committed seed"
 
 
@@ -265,6 +308,11 @@ def _record_text(record: league_pb2.GameRecord) -> str:
     games = "1 game" if record.games_played == 1 else f"{record.games_played} games"
     reached = [f"{_ordinal(place)} ({count})" for place, count in enumerate(record.places, start=1) if count]
     return f"{game_title(record.game_type)}: {games}, placed {', '.join(reached)}"
+
+
+def _and(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _ordinal(place: int) -> str:

@@ -15,8 +15,9 @@ from google.protobuf.json_format import MessageToJson
 from levata.table.v1 import table_pb2
 from rich.console import Console
 
-from tools.client import Client, Lost
+from tools.client import Client
 from tools.data import DEFAULT_DATA, DataFolder, NotRunning
+from tools.patience import Lost
 from tools.recorded import recorded
 from tools.telling import teller
 

@@ -7,7 +7,8 @@ from uuid import uuid4
 from levata.table.v1 import games_pb2, table_pb2
 
 from chassis import rpc
-from tools.client import CALL_SECONDS, Account, patiently
+from tools.client import CALL_SECONDS, Account
+from tools.patience import patiently
 
 
 class Match(NamedTuple):

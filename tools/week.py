@@ -25,13 +25,14 @@ from rich.table import Table
 
 from chassis import rpc
 from chassis.settings import Address
-from tools.client import CALL_SECONDS, Account, Client, patiently
+from tools.client import CALL_SECONDS, Account, Client
 from tools.data import DataFolder
 from tools.databases import admin_dsn
 from tools.demo import choose
 from tools.embedded.process import free_port
 from tools.mail import Mailbox
 from tools.migrate import SCHEMAS
+from tools.patience import patiently
 from tools.up.backend import Backend, Options
 from tools.up.screen import Screen
 

@@ -14,7 +14,8 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 
 from chassis import rpc
 from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
-from tools.client import Account, Client, sign_in_guest, why_again
+from tools.client import Account, Client, sign_in_guest
+from tools.patience import why_again
 from tools.play import match_of
 from tools.tables import open_table
 

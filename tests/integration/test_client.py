@@ -13,8 +13,9 @@ from chassis.auth import KeyFiles
 from chassis.errors import reason_of
 from tests.conftest import Database
 from tests.table_client import SEAT_ACCOUNTS, STRANGER, Service, create_game, running
-from tools import client as client_module
-from tools.client import Client, Disconnected, Lost, Refused
+from tools import patience
+from tools.client import Client, Refused
+from tools.patience import Disconnected, Lost
 from tools.picture import Picture
 
 
@@ -179,7 +180,7 @@ async def test_what_no_repetition_would_mend_is_raised(service: Service, wire: W
 
 
 async def test_a_server_that_stays_away_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "ATTEMPTS_MAX", 2)
+    monkeypatch.setattr(patience, "ATTEMPTS_MAX", 2)
     async with Client("127.0.0.1:1", "token") as client:
         changes = client.watch("00000000-0000-7000-8000-000000000000").changes()
         assert isinstance(await anext(changes), Disconnected)

@@ -26,12 +26,13 @@ from chassis.auth import KeyFiles, Signer
 from chassis.rpc import channel, stub
 from chassis.settings import Address
 from tests.e2e.running import wait_for
-from tools.client import Client, patiently, sign_in_guest
+from tools.client import Client, sign_in_guest
 from tools.edge.certificate import self_made
 from tools.edge.configuration import Edge
 from tools.embedded.envoy import EmbeddedEnvoy
 from tools.embedded.part import PartFailed
 from tools.embedded.process import free_port
+from tools.patience import patiently
 from tools.up.service import ServiceProcess
 
 ACCOUNTS = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]

@@ -78,6 +78,21 @@ def test_nothing_is_sent_before_every_source_was_asked_and_the_status_comes_last
     assert client.unavailable == []
 
 
+def test_a_part_that_changes_while_it_waits_still_comes_before_the_status() -> None:
+    feed, client = feed_with_client()
+    ask(feed, "accounts", account(1, "Zoë"))
+    ask(feed, "table", game("a", 1, 0))
+    feed.hear(account(2, "Zoe"))
+    feed.hear(game("a", 2, 3))
+    assert client.read().kinds == ["account", "games", "status"]
+    assert client.games == [("a", 3)]
+    # And a status that changes comes behind what it speaks of, wherever that stands.
+    feed.begin("table")
+    feed.miss("table", 3.0)
+    ask(feed, "table", game("b", 1, 1))
+    assert client.read().kinds[3:] == ["games", "status"]
+
+
 def test_a_source_that_does_not_answer_is_told_and_comes_later() -> None:
     feed, client = feed_with_client()
     ask(feed, "accounts", account(1, "Zoë"))

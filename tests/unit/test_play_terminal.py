@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tests.seat import DomainSeat
-from tools.client import Disconnected, Reconnected
+from tools.patience import Disconnected, Reconnected
 from tools.play.terminal import PlayApp
 
 WHOLE = [("romanian_whist", "quick", 6), ("euchre", "standard", 4)]

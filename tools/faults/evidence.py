@@ -20,10 +20,11 @@ from chassis.log import LogReader, Row, first_broken
 from rules.values import value
 from services.table import domain
 from services.table.store.codec import decode
-from tools.client import CALL_SECONDS, patiently
+from tools.client import CALL_SECONDS
 from tools.faults.history import Client, Enqueued, Held, History
 from tools.faults.world import TOKEN_SECONDS, World
 from tools.migrate import SCHEMAS
+from tools.patience import patiently
 
 # A consumer that missed something asks for it every three seconds.
 HEAR_SECONDS: Final = 30.0

@@ -18,13 +18,14 @@ from chassis.database import open_pool
 from chassis.errors import reason_of
 from services.ledger.domain.journal import Cause, CauseKind, Currency, House, Transfer, posted
 from services.ledger.store.journal import put_down
-from tools.client import CALL_SECONDS, Account, patiently, sign_in_guest
+from tools.client import CALL_SECONDS, Account, sign_in_guest
 from tools.faults.history import CancelAnswered, Client, Complained, GameOpened, Held, History, SignedIn
 from tools.faults.players import Follower, Road, player_for
 from tools.faults.schedule import Fate, Habit, Quick
 from tools.faults.schedule import Party as Friends
 from tools.faults.world import TOKEN_SECONDS, World, now_us
 from tools.migrate import SCHEMAS
+from tools.patience import patiently
 from tools.tables import open_table
 
 # Short, so that games end by themselves when nobody plays them.

@@ -24,7 +24,7 @@ from chassis import rpc
 from chassis.errors import reason_of
 from chassis.settings import Address
 from chassis.tasks import end
-from tools.client import Account, patiently, why_again
+from tools.client import Account
 from tools.faults.history import (
     Broke,
     Complained,
@@ -39,6 +39,7 @@ from tools.faults.parties import BREATH_SECONDS, Party, give_purses
 from tools.faults.schedule import Search, Seeker, Wish
 from tools.faults.world import TOKEN_SECONDS, World, now_us
 from tools.migrate import SCHEMAS
+from tools.patience import patiently, why_again
 
 CALL_SECONDS: Final = 3.0
 HERE_SECONDS: Final = 3.0

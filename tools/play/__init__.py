@@ -10,8 +10,9 @@ from levata.table.v1 import games_pb2, table_pb2
 
 from chassis import rpc
 from rules import registry
-from tools.client import CALL_SECONDS, Account, Client, Lost, sign_in_guest
+from tools.client import CALL_SECONDS, Account, Client, sign_in_guest
 from tools.data import DEFAULT_DATA, DataFolder, NotRunning
+from tools.patience import Lost
 from tools.tables import Match, open_table
 
 

@@ -18,7 +18,8 @@ from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tools.client import Change, Disconnected, Lost, Reconnected, Refused
+from tools.client import Change, Refused
+from tools.patience import Disconnected, Lost, Reconnected
 from tools.picture import Picture
 from tools.play import painting, words
 from tools.play.scene import Scene

@@ -154,7 +154,7 @@ class Feed:
                 if not stream.awaits:
                     # The status has the highest number: it speaks of what was sent before it.
                     for slot in sorted(self._shown):
-                        stream.put(slot, self._shown[slot])
+                        _put(stream, slot, self._shown[slot])
 
     def _show(self, topic: Topic) -> None:
         """Show what has changed of one topic, and look at no other: this runs for every update."""
@@ -176,7 +176,7 @@ class Feed:
         self._shown[slot] = encoded
         for stream in self.streams:
             if not stream.awaits:
-                stream.put(slot, encoded)
+                _put(stream, slot, encoded)
 
     def _states(self, kind: str) -> Iterator[updates_pb2.Update]:
         for (kind_of_thing, _), thing in self._things.items():
@@ -204,6 +204,11 @@ def _part(kind: str, states: Sequence[updates_pb2.Update]) -> me_pb2.WatchRespon
             return me_pb2.WatchResponse(standing=states[0].standing)
         case _:
             return None
+
+
+def _put(stream: Stream, slot: int, message: bytes) -> None:
+    # A status overtakes nothing that it speaks of, and a part that changes while it waits stays in front of it.
+    stream.put(slot, message, last=slot == _SLOTS["status"])
 
 
 def _read(update: updates_pb2.Update) -> tuple[Key, Thing]:

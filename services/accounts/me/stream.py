@@ -28,16 +28,16 @@ class Stream:
         self._ended = False
         self._refused: Refused | None = None
 
-    def put(self, slot: int, message: bytes) -> None:
-        """Send this, in place of what still waits in the slot."""
-        # Behind the others: a status must not overtake what it speaks of.
-        self._waiting.pop(slot, None)
+    def put(self, slot: int, message: bytes, *, last: bool = False) -> None:
+        """Send this where the slot's message still waits, or behind all that waits."""
+        if last:
+            self._waiting.pop(slot, None)
         self._waiting[slot] = message
         self._woken.set()
 
     def end(self, slot: int, last: bytes) -> None:
         """End the stream in order, with this message."""
-        self.put(slot, last)
+        self.put(slot, last, last=True)
         self._ended = True
 
     def refuse(self, refused: Refused) -> None:
