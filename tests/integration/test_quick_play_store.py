@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 from levata.matchmaker.v1 import facts_pb2
 
 from chassis.database import open_pool
-from services.matchmaker.domain.pairing import Moved, Opened, Seated, Ticket
+from services.matchmaker.domain.pairing import Moved, Opened, Seated
 from services.matchmaker.domain.quick_play import Pool, QuickTicket, State
 from services.matchmaker.store.quick_play import PostgresQuickPlay
 from tests.conftest import Database
@@ -13,8 +13,8 @@ from tests.conftest import Database
 POOL = Pool("romanian_whist", "8-1-8")
 
 
-def asked_for(account: UUID) -> QuickTicket:
-    return QuickTicket(uuid4(), account, False, POOL, 1, "", 0.5, (), 0, State.WAITING, None, 0, False, None)
+def asked_for(account: UUID, pool: Pool = POOL) -> QuickTicket:
+    return QuickTicket(uuid4(), account, False, pool, 1, "", 0.5, (), 0, State.WAITING, None, 0, False, None)
 
 
 async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(database: Database) -> None:
@@ -24,11 +24,7 @@ async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(dat
         assert turn is not None
         first, second = uuid4(), uuid4()
         accounts = [uuid4() for _ in range(4)]
-        added = {ticket.account: ticket for ticket in await store.add([asked_for(account) for account in accounts])}
-        tickets = {
-            account: Ticket(each.ticket_id, account, each.room, each.rank, each.queued_at_us)
-            for account, each in added.items()
-        }
+        tickets = {ticket.account: ticket for ticket in await store.add([asked_for(each) for each in accounts])}
         host, *joining = accounts
         await store.seat(turn, [Opened(tickets[host], second)])
         opener, *others = reversed(joining)
