@@ -34,6 +34,7 @@ from tests.league import (
     refunded,
     seat,
     standings,
+    us,
     week_after,
 )
 
@@ -315,6 +316,16 @@ async def test_xp_streaks_friendly_tables_and_dailies_follow_from_games_in_any_o
     assert [(cause.fact, cause.podium) for cause in streak.causes] == [(2, False), (1, False)]
     levels = [fact.level_reached.level for fact in await told(pool) if fact.account_id == str(ALICE)]
     assert sorted(level for level in levels if level) == list(range(2, alice.progress.level(TERMS) + 1))
+
+
+async def test_a_game_counts_in_the_week_in_which_it_ends(pool: Pool) -> None:
+    seats = [seat(ALICE, 1), seat(BOB, 2)]
+    last, first = us(SECOND) - 1, us(SECOND)
+    await hear_games(pool, [game_finished(1, seats, mode=table_pb2.MODE_FRIENDLY, at_us=last)])
+    await hear_games(pool, [game_finished(2, seats, mode=table_pb2.MODE_FRIENDLY, at_us=first)])
+    for week in (MONDAY, SECOND):
+        top = await PostgresStandings(pool).top(friendly_board(week), 10)
+        assert [(line.account_id, line.points) for line in top.lines] == [(ALICE, 10), (BOB, 7)]
 
 
 def daily_finished(number: int, game_id: UUID, account: UUID, total: int) -> Fact:

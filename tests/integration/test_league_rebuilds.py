@@ -1,0 +1,295 @@
+"""The league made anew while weeks are closed and facts come in: the same rows, whatever happens meanwhile.
+
+The logs are the schemas of the table service and the ledger. What the league hears of them, and when, is decided here,
+so that a close can come between any two pages of a rebuild.
+"""
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from levata.table.v1 import facts_pb2, table_pb2
+
+from chassis.database import Pool, Session, open_pool
+from chassis.facts import Fact, FactLog, Page, accept_incarnation, publish
+from chassis.facts.consumer import last_token
+from chassis.log import NewFact
+from chassis.schema import begin_incarnation
+from services.league.app.closing import DueWeek, Settled
+from services.league.app.rebuild import Difference, Done
+from services.league.consumers import ledger
+from services.league.consumers.rebuilding import Rebuilding
+from services.league.store.weeks import PostgresWeeks
+from tests.conftest import Database
+from tests.league import (
+    EFFECTS,
+    MONDAY,
+    TERMS,
+    daily_begun,
+    game_finished,
+    prize_paid,
+    refunded,
+    seat,
+    standings,
+    week_after,
+)
+
+ACCOUNTS = [UUID(int=number, version=4) for number in range(1, 13)]
+ALICE, BOB, CAROL, DAVE = ACCOUNTS[:4]
+PAGE_FACTS = 30
+SECOND = week_after(MONDAY)
+
+
+class ShortPages(FactLog):
+    """A log whose pages are short, so that there is much between them."""
+
+    async def read(self, after: int, limit: int = PAGE_FACTS) -> Page:
+        """Facts after a number."""
+        return await super().read(after, min(limit, PAGE_FACTS))
+
+
+@dataclass
+class Heard:
+    """A log, and how the league hears it."""
+
+    consumer: str
+    log: FactLog
+    effects: Callable[[Session, Sequence[Fact]], Awaitable[None]]
+
+
+@dataclass
+class League:
+    """The league's tables, and the logs that it hears."""
+
+    database: Database
+    games: Pool
+    ledger: Pool
+    own: Pool
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+    week: date = MONDAY
+    won: list[Fact] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.games_heard = Heard("league", ShortPages(self.games), EFFECTS.apply)
+        self.ledger_heard = Heard("league-ledger", ShortPages(self.ledger), ledger.Effects().apply)
+
+    async def tell(self, pool: Pool, facts: Sequence[Fact]) -> None:
+        """Append facts to a log, which numbers them."""
+        async with pool.acquire() as session, session.transaction():
+            await publish(session, [NewFact(fact.subject, fact.payload) for fact in facts])
+
+    async def hear(self, heard: Heard, parks: float = 0) -> bool:
+        """Hear a page as the consumer does, some of it parked with what is behind it; whether there was any."""
+        async with self.own.acquire() as session, session.transaction():
+            await session.execute(
+                "insert into consumer_checkpoint (consumer, source) values ($1, $1) on conflict do nothing",
+                heard.consumer,
+            )
+            checkpoint = "select last from consumer_checkpoint where consumer = $1 for update"
+            page = await heard.log.read(await session.fetchval(checkpoint, heard.consumer))
+            keys = await session.fetch("select key from parked_fact where consumer = $1", heard.consumer)
+            waits, parked = {row["key"] for row in keys}, []
+            for fact in page.facts:
+                if last_token(fact) in waits or self.chance.random() < parks:
+                    waits.add(last_token(fact))
+                    parked.append(fact)
+            await heard.effects(session, [fact for fact in page.facts if fact not in parked])
+            await session.executemany(
+                "insert into parked_fact (consumer, fact_no, key, subject, payload, at)"
+                " values ($1, $2, $3, $4, $5, timestamptz 'epoch' + $6::bigint * interval '1 microsecond')",
+                [
+                    (heard.consumer, fact.number, last_token(fact), fact.subject, fact.payload, fact.at_us)
+                    for fact in parked
+                ],
+            )
+            if page.facts:
+                await session.execute(
+                    "update consumer_checkpoint set incarnation = $2, last = $3 where consumer = $1",
+                    heard.consumer,
+                    page.head.incarnation,
+                    page.facts[-1].number,
+                )
+            return bool(page.facts)
+
+    async def hear_all(self) -> None:
+        """Both logs to their ends."""
+        for heard in (self.games_heard, self.ledger_heard):
+            while await self.hear(heard):
+                pass
+
+    async def retry(self, heard: Heard) -> None:
+        """Give the facts that are parked their effects, in order."""
+        async with self.own.acquire() as session, session.transaction():
+            rows = await session.fetch(
+                "delete from parked_fact where consumer = $1"
+                " returning fact_no, subject, payload, (extract(epoch from at) * 1000000)::bigint",
+                heard.consumer,
+            )
+            await heard.effects(session, sorted((Fact(*row) for row in rows), key=lambda fact: fact.number))
+
+    async def close(self) -> bool:
+        """Close the week with all that is in the logs; the next one begins."""
+        ledger_head = await self.ledger_heard.log.head()
+        due = DueWeek(
+            self.week, await self.games_heard.log.head(), Settled(ledger_head.incarnation, ledger_head.last, ())
+        )
+        if not await PostgresWeeks(self.own, TERMS).close(due):
+            return False
+        self.week = week_after(self.week)
+        self.move_clock()
+        return True
+
+    def move_clock(self) -> None:
+        """Games finish in the middle of the week that runs."""
+        moment = datetime(self.week.year, self.week.month, self.week.day, tzinfo=UTC) + timedelta(days=2)
+        with psycopg.connect(self.database.admin_dsn, autocommit=True) as admin:
+            admin.execute("update tables.clock_offset set amount = %s - clock_timestamp()", [moment])
+
+    async def rebuild(
+        self, between: Callable[[], Awaitable[None]] | None = None, *, dry_run: bool = False
+    ) -> tuple[list[Difference], Done]:
+        """Make the projection anew, with something else between any two steps."""
+        rebuilding = Rebuilding(self.games_heard.log, self.ledger_heard.log, EFFECTS, self.own, TERMS)
+        differences, done = [], None
+        async for step in rebuilding.rebuild(dry_run=dry_run):
+            match step:
+                case Difference():
+                    differences.append(step)
+                case Done():
+                    done = step
+                case _ if between is not None:
+                    await between()
+        assert done is not None
+        return differences, done
+
+    # Traffic
+
+    async def go_on(self) -> None:
+        """Something happens: mostly games and prizes, heard sooner or later; now and then a week is closed."""
+        for _ in range(self.chance.randint(1, 4)):
+            match self.chance.choices(("games", "prizes", "hear", "retry", "close"), (3, 4, 6, 1, 1))[0]:
+                case "games":
+                    await self.tell(self.games, self._games())
+                case "prizes":
+                    await self.tell(self.ledger, self._prizes())
+                case "hear":
+                    await self.hear(self.games_heard, parks=0.03)
+                    await self.hear(self.ledger_heard, parks=0.03)
+                case "retry":
+                    await self.retry(self.chance.choice((self.games_heard, self.ledger_heard)))
+                case "close":
+                    await self.hear_all()
+                    # Not before something has been heard of both logs.
+                    await self.close()
+
+    def _games(self) -> list[Fact]:
+        facts = []
+        for _ in range(self.chance.randint(1, 12)):
+            *people, leaver = self.chance.sample(ACCOUNTS, 5)
+            mode = self.chance.choice((table_pb2.MODE_QUICK_PLAY, table_pb2.MODE_FRIENDLY, table_pb2.MODE_SOLO))
+            seats = [seat(account, place, eligible=place < 4) for place, account in enumerate(people, start=1)]
+            seats[3].left_account_ids.append(str(leaver))
+            facts.append(game_finished(0, seats, mode=mode))
+        game_id = UUID(int=self.chance.getrandbits(128), version=4)
+        day = self.week.isoformat()
+        alone: list[facts_pb2.FinishedSeat] = [seat(ALICE, 1, total=self.chance.randint(0, 90))]
+        facts += [
+            daily_begun(0, ALICE, day, game_id),
+            game_finished(0, alone, mode=table_pb2.MODE_DAILY, day=day, game_id=game_id),
+        ]
+        return self._told(facts)
+
+    def _prizes(self) -> list[Fact]:
+        facts = []
+        for _ in range(self.chance.randint(1, 12)):
+            # Of this week, or late by up to three.
+            week = max(MONDAY, self.week - timedelta(days=7 * self.chance.choice((0, 0, 0, 0, 1, 3))))
+            account, coins = self.chance.choice(ACCOUNTS), self.chance.choice((300, 500, 1_250))
+            facts.append(prize_paid(0, account, coins, week=week, seconds=self.chance.randint(0, 9)))
+        back = [refunded(0, fact) for fact in self.chance.sample(self.won, len(self.won) // 20)]
+        self.won += facts
+        return self._told(facts + back)
+
+    def _told(self, facts: list[Fact]) -> list[Fact]:
+        """In any order: attempts at dailies after what they came to, too."""
+        return self.chance.sample(facts, len(facts))
+
+
+@pytest.fixture
+async def league(database: Database) -> AsyncIterator[League]:
+    async with AsyncExitStack() as stack:
+        games, ledger_pool, own = [
+            await stack.enter_async_context(await open_pool(database.dsn(service), "test", connections_max=4))
+            for service in ("table", "ledger", "league")
+        ]
+        yield League(database, games, ledger_pool, own)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_it_is_the_same_with_closes_in_the_middle_of_it(league: League, seed: int) -> None:
+    league.chance = random.Random(seed)
+    league.move_clock()
+    while (await league.ledger_heard.log.head()).last < 150:
+        await league.go_on()
+    await league.hear_all()
+    for _ in range(2):
+        began = league.week
+
+        async def meanwhile() -> None:
+            await league.go_on()
+            if league.week == began:  # noqa: B023 - called in this round of the loop only
+                await league.hear_all()
+                assert await league.close()
+
+        differences, done = await league.rebuild(meanwhile)
+        assert (differences, done.differences, done.switched) == ([], 0, True)
+        assert league.week > began
+    # What is parked for good is missing in both.
+    await league.hear_all()
+    assert (await league.rebuild(dry_run=True))[0] == []
+    for heard in (league.games_heard, league.ledger_heard):
+        await league.retry(heard)
+    assert (await league.rebuild())[0] == []
+
+
+async def test_after_a_restore_of_the_ledger_its_numbers_come_again_and_closed_weeks_stay(league: League) -> None:
+    alice, bob, carol, dave = (prize_paid(0, account, 900 - n) for n, account in enumerate(ACCOUNTS[:4]))
+    league.move_clock()
+    await league.tell(
+        league.games, [game_finished(0, [seat(each, place) for place, each in enumerate(ACCOUNTS[:4], start=1)])]
+    )
+    await league.tell(league.ledger, [alice, bob, carol, dave, refunded(0, prize_paid(0, ALICE, 0))])
+    await league.hear_all()
+    assert await league.close()
+    closed = await standings(league.own, MONDAY)
+    assert closed == {"jack": [(ALICE, 900), (BOB, 899), (CAROL, 898), (DAVE, 897)]}
+
+    _restore_ledger(league.database, last=2)
+    # Nothing is heard or closed of another log before an operator has said so.
+    assert not await league.close()
+    async with league.own.acquire() as session:
+        await accept_incarnation(session, "league-ledger", (await league.ledger_heard.log.head()).incarnation, 2)
+    # The ledger follows the games once more, and goes on: the number 5 is another fact's now.
+    await league.tell(league.ledger, [carol, dave, prize_paid(0, ALICE, 70, week=SECOND)])
+    await league.hear_all()
+    assert await standings(league.own, MONDAY) == closed
+    assert await standings(league.own, SECOND) == {"queen": [(ALICE, 70)]}
+    differences, done = await league.rebuild()
+    assert (differences, done.ledger_fact, done.switched) == ([], 5, True)
+    assert await league.close()
+    assert (await league.rebuild(dry_run=True))[0] == []
+
+
+def _restore_ledger(database: Database, last: int) -> None:
+    """As a backup has it that was made at a number; and what an operator does first then."""
+    with psycopg.connect(database.admin_dsn, autocommit=True) as admin:
+        # What is appended stays, for everybody but who restores.
+        admin.execute("set session_replication_role = replica")
+        admin.execute("delete from ledger.facts where fact_no > %s", [last])
+        admin.execute("update ledger.fact_head set last = %s", [last])
+    begin_incarnation(database.admin_dsn, "ledger")
