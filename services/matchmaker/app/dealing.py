@@ -40,6 +40,8 @@ T = TypeVar("T")
 TRY_SECONDS: Final = 6.0
 PAUSE_SECONDS: Final = 0.2
 PAUSE_SECONDS_MAX: Final = 2.0
+# What became of a deal is written in less, or was held up.
+WRITING_US_MAX: Final = 1_000_000
 
 # Of a table, and of those who have been told all that there is to tell them.
 Done = Callable[[UUID, Collection[UUID]], None]
@@ -116,12 +118,9 @@ class Dealing:
             await _stubbornly("cancel a game", lambda: self._games.cancel(game_id))
             await self._search_again(table, dealt, result.refused)
             return
-        started = result
-        await _stubbornly(
-            "keep that a game runs",
-            lambda: self._keeping.ask(Started(table.table_id, game_id, started.playing, started.refused)),
-        )
-        self._tell(table, dealt, started)
+        started = Started(table.table_id, game_id, result.playing, result.refused)
+        number = await _stubbornly("keep that a game runs", lambda: self._numbered(self._keeping.ask(started)))
+        self._tell(table, dealt, result, number)
 
     async def _try(self, table: QuickTable, game_id: UUID, dealt: Sequence[Dealt]) -> _Result | None:
         """Hold the entries and create the game; None if that did not succeed for so long."""
@@ -146,20 +145,29 @@ class Dealing:
         return _Result(await self._holding.ask(Entrants(game_id, [each.ticket for each in dealt])))
 
     async def _search_again(self, table: QuickTable, dealt: Sequence[Dealt], refused: dict[UUID, str]) -> None:
-        await _stubbornly("send people back", lambda: self._store.not_started(table.table_id, refused))
-        self._tell_refused(dealt, refused)
+        number = await _stubbornly(
+            "send people back", lambda: self._numbered(self._store.not_started(table.table_id, refused))
+        )
+        self._tell_refused(dealt, refused, number)
 
-    def _tell(self, table: QuickTable, dealt: Sequence[Dealt], result: _Result) -> None:
+    async def _numbered(self, writing: Awaitable[None]) -> int:
+        """The number of what is told of a writing. It is not much later than the writing began: who stood still
+        meanwhile says nothing over what others have said since."""
+        began_us = self._now_us()
+        await writing
+        return min(self._now_us(), began_us + WRITING_US_MAX)
+
+    def _tell(self, table: QuickTable, dealt: Sequence[Dealt], result: _Result, number: int) -> None:
         playing = set(result.playing)
         for ticket in (each.ticket for each in dealt if each.ticket.account in playing):
             plays = replace(ticket, state=State.PLAYING, table_id=None, game_id=table.game_id)
-            self._players.tell(ticket.account, Standing(plays), None, self._now_us())
-        self._tell_refused(dealt, result.refused)
+            self._players.tell(ticket.account, Standing(plays), None, number)
+        self._tell_refused(dealt, result.refused, number)
 
-    def _tell_refused(self, dealt: Sequence[Dealt], refused: dict[UUID, str]) -> None:
+    def _tell_refused(self, dealt: Sequence[Dealt], refused: dict[UUID, str], number: int) -> None:
         for ticket in (each.ticket for each in dealt if each.ticket.account in refused):
             ended = Ended(ticket.ticket_id, ticket.room, ticket.pool, refused[ticket.account])
-            self._players.tell(ticket.account, Standing(ended=ended), None, self._now_us())
+            self._players.tell(ticket.account, Standing(ended=ended), None, number)
 
 
 async def _stubbornly(what: str, call: Callable[[], Awaitable[T]]) -> T:

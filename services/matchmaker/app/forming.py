@@ -18,7 +18,7 @@ from chassis.errors import in_a_line
 from chassis.tasks import Background
 from services.matchmaker.app.dealing import Dealing
 from services.matchmaker.app.picture import Picture
-from services.matchmaker.app.ports import Ended, Fenced, Forming, Players, PreparedGame, Standing, Turn
+from services.matchmaker.app.ports import TURN_US, Ended, Fenced, Forming, Players, PreparedGame, Standing, Turn
 from services.matchmaker.app.preparing import Preparing
 from services.matchmaker.app.telling import Telling
 from services.matchmaker.domain.pairing import Decision, Moved, Opened, Table, pair
@@ -99,7 +99,7 @@ class Former:
     async def _run(self) -> None:
         while True:
             try:
-                self._turn = await self._store.take_turn(self.pool)
+                self._turn = await self._take_turn()
                 if self._turn is not None:
                     await self._hold(self._turn)
             except Fenced:
@@ -110,7 +110,15 @@ class Former:
             self._picture = Picture()
             self._changed.clear()
             self._full_since.clear()
+            self._telling.forget_all()
             await asyncio.sleep(KEEP_TURN_SECONDS)
+
+    async def _take_turn(self) -> Turn | None:
+        asked_us = self._now_us()
+        turn = await self._store.take_turn(self.pool)
+        if turn is not None:
+            self._telling.keep_turn(asked_us + TURN_US)
+        return turn
 
     async def _hold(self, turn: Turn) -> None:
         """Form tables until the turn is lost."""
@@ -122,7 +130,7 @@ class Former:
         keep_at = loop.time() + KEEP_TURN_SECONDS
         while True:
             if loop.time() >= keep_at:
-                if await self._store.take_turn(self.pool) != turn:
+                if await self._take_turn() != turn:
                     raise Fenced
                 keep_at = loop.time() + KEEP_TURN_SECONDS
             if loop.time() >= compare_at:
@@ -167,7 +175,8 @@ class Former:
         if not changed:
             return
         fresh = {ticket.account: ticket for ticket in await self._store.tickets(list(changed))}
-        for account in changed:
+        # Of those that changed while they were read nothing is known: a deal that ended has told them already.
+        for account in changed - self._changed:
             before, after = self._picture.tickets.get(account), fresh.get(account)
             neighbours = self._picture.neighbours(account)
             if after is None or after.pool != self.pool:
@@ -176,6 +185,9 @@ class Former:
                 self._picture.put(after)
             if _differ(before, after):
                 self._telling.soon(neighbours | self._picture.neighbours(account) | {account})
+            if after is not None and after.pool != self.pool:
+                # Who looks for another game is told by whoever forms its tables.
+                self._telling.forget([account])
 
     # A round
 

@@ -13,6 +13,10 @@ from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket,
 # The store
 
 
+# A turn is over when its holder was not heard for so long; the holder looks four times as often.
+TURN_US: Final = 2_000_000
+
+
 class Fenced(Exception):
     """Another replica forms this pool's tables now: nothing was changed."""
 

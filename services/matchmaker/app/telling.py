@@ -24,8 +24,14 @@ class Telling:
         # With the time at which they are told at the latest.
         self._later: dict[UUID, int] = {}
         self._last_number = 0
+        self._until_us = 0
         self._ahead_at_us = 0
         self._ahead_up_to = 0
+
+    def keep_turn(self, until_us: int) -> None:
+        """Nobody else forms the pool's tables before that time: what is told is as old as that at the latest, so that
+        a replica that stood still and goes on says nothing over what its successor has said."""
+        self._until_us = until_us
 
     def soon(self, accounts: Iterable[UUID]) -> None:
         """Tell these with the next `tell`."""
@@ -43,6 +49,11 @@ class Telling:
             self._soon.discard(account)
             self._later.pop(account, None)
 
+    def forget_all(self) -> None:
+        """The turn is over: others tell."""
+        self._soon.clear()
+        self._later.clear()
+
     def tell(self, picture: Picture) -> None:
         """Tell whoever is to be told now, as the picture has them."""
         now_us = self._now_us()
@@ -58,7 +69,7 @@ class Telling:
     def say(self, account: UUID, standing: Standing, ahead: int | None = None) -> None:
         """Tell this now."""
         # Later states must have higher numbers, also where the clock is set back by a little.
-        self._last_number = max(self._last_number + 1, self._now_us())
+        self._last_number = max(self._last_number + 1, min(self._now_us(), self._until_us))
         self._players.tell(account, standing, ahead, self._last_number)
 
     def _tell_positions(self, picture: Picture) -> None:

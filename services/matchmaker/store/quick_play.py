@@ -11,6 +11,7 @@ from chassis.database import Pool as DatabasePool
 from chassis.database import Session, refusing_while_away
 from chassis.facts import publish
 from services.matchmaker.app.ports import (
+    TURN_US,
     Answer,
     Dealt,
     Ended,
@@ -26,8 +27,7 @@ from services.matchmaker.domain.pairing import Decision, Moved, Opened, Seated
 from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket, State
 from services.matchmaker.store import facts
 
-# Whoever was not seen for so long has lost the turn; the holder looks four times as often.
-TURN_SECONDS: Final = 2.0
+_TURN_SECONDS: Final = TURN_US / 1_000_000
 
 
 def _us(column: str) -> str:
@@ -93,9 +93,9 @@ _TAKE_TURN: Final = f"""
     on conflict (game_type, variant) do update
     set holder = excluded.holder, seen_at = excluded.seen_at,
         epoch = f.epoch + case when f.holder = excluded.holder
-                                and abs(extract(epoch from excluded.seen_at - f.seen_at)) <= {TURN_SECONDS}
+                                and abs(extract(epoch from excluded.seen_at - f.seen_at)) <= {_TURN_SECONDS}
                                then 0 else 1 end
-    where f.holder = excluded.holder or abs(extract(epoch from excluded.seen_at - f.seen_at)) > {TURN_SECONDS}
+    where f.holder = excluded.holder or abs(extract(epoch from excluded.seen_at - f.seen_at)) > {_TURN_SECONDS}
     returning epoch"""
 _RELEASE: Final = "update forming set seen_at = 'epoch' where holder = $1"
 # Who takes the turn over waits here until what is written under it has been.
