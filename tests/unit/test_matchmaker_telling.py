@@ -42,8 +42,8 @@ def test_who_stood_still_says_nothing_over_its_successor() -> None:
     stalled, successor = Telling(players, clock), Telling(players, clock)
     stalled.keep_turn(clock.now_us + TURN_US)
     stalled.soon([ACCOUNT])
-    # It stands still; when its turn is over another replica takes it, and tells.
-    clock.now_us += TURN_US + 1
+    # It stands still; when its turn is over another replica takes it, which takes a moment, and tells.
+    clock.now_us += TURN_US + 1_000
     successor.keep_turn(clock.now_us + TURN_US)
     successor.say(ACCOUNT, Standing(TICKET))
     clock.now_us += 60_000_000
