@@ -46,6 +46,7 @@ class DomainSeat:
         self.table = opened.table
         self._now_us = now_us
         self._heard: asyncio.Queue[Change | None] = asyncio.Queue()
+        self.names: dict[str, str] = {}
         # All commits, as they were heard.
         self.commits: list[table_pb2.Commit] = []
         self.moves: list[play_pb2.Move] = []

@@ -1,5 +1,6 @@
 """The way to a table of quick play as a client goes it: a wish, a ticket, and what becomes of it on Me.Watch."""
 
+import asyncio
 import secrets
 from typing import Any, Final, NamedTuple, Self
 
@@ -12,6 +13,9 @@ from tools.client import CALL_SECONDS, Client
 from tools.patience import Again, Following, patiently
 
 CANCEL_SECONDS: Final = 3.0
+# News is sent once, and may be lost on the way: a stream that begins anew is told how everything is. A table deals
+# within ten seconds, so that there is always some news within this time.
+NEWS_SECONDS: Final = 12.0
 NONCE_BYTES: Final = 16
 # Why a ticket ended that is not there any more: somebody gave it up on another device.
 CANCELLED: Final = "CANCELLED"
@@ -43,6 +47,7 @@ class Searching(Following[matchmaker_pb2.Ticket]):
         # What the stream has shown, and whether that is how it is now.
         self._shown = me_pb2.Search()
         self._is_known = False
+        self._news_at = 0.0
 
     @classmethod
     async def begin(cls, client: Client, wish: Wish) -> Self:
@@ -89,16 +94,21 @@ class Searching(Following[matchmaker_pb2.Ticket]):
 
     def _start(self) -> Any:
         self._is_known = False
+        self._news_at = asyncio.get_running_loop().time()
         return self._client.me.Watch(me_pb2.WatchRequest())
 
     def _take(self, response: me_pb2.WatchResponse) -> matchmaker_pb2.Ticket | None:
+        now = asyncio.get_running_loop().time()
         match response.WhichOneof("kind"):
             case "search":
                 self._shown = response.search
+                self._news_at = now
             case "status":
                 self._is_known = me_pb2.PART_SEARCH not in response.status.unavailable
             case "closing":
                 raise Again(response.closing.reason)
+            case _ if now - self._news_at > NEWS_SECONDS:
+                raise Again("there is no news of the ticket")
             case _:
                 return None
         return self._look() if self._is_known else None

@@ -12,7 +12,7 @@ from rules.game import Rejection
 from services.table.rpc.messages import move_message
 from tests.seat import DomainSeat
 from tools.picture import Picture
-from tools.play import NoSuchTable, match_of, painting, words
+from tools.play import NoTable, match_of, painting, words
 from tools.play.choices import choices
 from tools.play.scene import Scene, TakenTrick
 from tools.play.steps import CATCH_UP_SECONDS, SCORE_SECONDS, Step, hurried, steps
@@ -256,5 +256,5 @@ def test_tables_that_can_be_asked_for() -> None:
     ],
 )
 def test_tables_that_cannot_be_asked_for(asked: tuple[str, str | None, int | None, str], sentence: str) -> None:
-    with pytest.raises(NoSuchTable, match=sentence):
+    with pytest.raises(NoTable, match=sentence):
         match_of(*asked)

@@ -38,6 +38,7 @@ _CENTRE: Final = (1, 1)
 _CELL_LINES: Final = 3
 # Beside the table, on the smallest terminal.
 _SCORE_LINES: Final = 11
+_NAME_WIDTH: Final = 17
 
 
 def heading(scene: Scene) -> Text:
@@ -50,18 +51,18 @@ def heading(scene: Scene) -> Text:
     text.append(f" · {word} {view.deal + 1}" + (f" of {view.deal_count}" if view.deal_count else ""))
     if picture.game_type in words.EXACT_BID and view.hand_size:
         text.append(f" · {view.hand_size} {'card' if view.hand_size == 1 else 'cards'}")
-    return text if scene.result is not None else text.append(" · ").append_text(_trump(picture))
+    return text if scene.result is not None else text.append(" · ").append_text(_trump(scene))
 
 
-def _trump(picture: Picture) -> Text:
-    view = picture.view
+def _trump(scene: Scene) -> Text:
+    picture, view = scene.picture, scene.picture.view
     if not view.trump:
         if view.turned:
             return card_text(view.turned).append(" turned up")
         return Text("no trump" if picture.game_type in words.EXACT_BID else "trump not named yet")
     text = Text("trump ").append_text(suit_text(view.trump)).append(f" {suit_name(view.trump)}")
     if view.HasField("maker"):
-        text.append(f", called by {words.name_of(picture, view.maker)}")
+        text.append(f", called by {words.name_of(picture, view.maker, scene.names)}")
         return text.append(" alone" if view.HasField("sitting_out") else "")
     return text.append(" (").append_text(card_text(view.turned)).append(")") if view.turned else text
 
@@ -104,7 +105,9 @@ def _seat(scene: Scene, seat: int) -> list[Text]:
     picture = scene.picture
     view = picture.view
     is_turn = picture.HasField("decision") and picture.decision.seat == seat
-    name = Text(f"{TURN if is_turn else ' '} {words.name_of(picture, seat)}", style=STRONG if is_turn else "")
+    name = Text(
+        f"{TURN if is_turn else ' '} {words.name_of(picture, seat, scene.names)}", style=STRONG if is_turn else ""
+    )
     if seat == view.dealer and view.hand_size:
         name.append(" dealer", style=FAINT)
     return [name, Text("  ").append_text(_standing(picture, seat)), Text("  ").append_text(_played(scene, seat))]
@@ -162,7 +165,7 @@ def _centre(scene: Scene) -> list[Text]:
 
 def scores(scene: Scene) -> Text:
     """Totals, best first, what this deal has come to, and the last trick."""
-    parts = [list(_totals(scene.picture)), list(_this_deal(scene)), list(_last_trick(scene))]
+    parts = [list(_totals(scene)), list(_this_deal(scene)), list(_last_trick(scene))]
     shown = [part for part in parts if part]
     # With seven at the table there is no room for blank lines.
     gap = [Text()] if sum(map(len, shown)) + len(shown) - 1 <= _SCORE_LINES else []
@@ -172,16 +175,17 @@ def scores(scene: Scene) -> Text:
     return Text("\n").join(lines)
 
 
-def _totals(picture: Picture) -> Iterator[Text]:
-    totals = picture.view.totals
+def _totals(scene: Scene) -> Iterator[Text]:
+    picture, totals = scene.picture, scene.picture.view.totals
     if picture.game_type in words.EXACT_BID:
-        players = {words.name_of(picture, seat): totals[seat] for seat in range(len(picture.seats))}
+        players = [(words.name_of(picture, seat, scene.names), totals[seat]) for seat in range(len(picture.seats))]
     else:
         own = picture.view.seat
-        players = {words.side_of(picture, seat): totals[seat] for seat in (own, (own + 1) % 4)}
-    for name, total in sorted(players.items(), key=lambda player: -player[1]):
-        place = 1 + sum(other > total for other in players.values())
-        yield Text(f"{place}. {name:<14}{total:>6}", style=STRONG if name.startswith("You") else "")
+        players = [(words.side_of(picture, seat, scene.names), totals[seat]) for seat in (own, (own + 1) % 4)]
+    for name, total in sorted(players, key=lambda player: -player[1]):
+        place = 1 + sum(other > total for _, other in players)
+        line = Text(f"{place}. ", style=STRONG if name.startswith("You") else "")
+        yield line.append_text(_fitted(Text(name), _NAME_WIDTH)).append(f"{total:>6}")
     if picture.game_type == "euchre":
         yield Text("first to 10 wins", style=FAINT)
 
@@ -197,7 +201,7 @@ def _this_deal(scene: Scene) -> Iterator[Text]:
         for seat in (view.seat, (view.seat + 1) % 4):
             took = view.tricks_won[seat] + view.tricks_won[(seat + 2) % 4]
             points = (view.card_points[seat], view.roem[seat]) if view.card_points else ()
-            yield _side_row(words.side_of(picture, seat), took, *points)
+            yield _side_row("your side" if seat == view.seat else "opponents", took, *points)
 
 
 def _side_row(name: str, *figures: object, style: str = "") -> Text:
@@ -209,7 +213,7 @@ def _last_trick(scene: Scene) -> Iterator[Text]:
     last = scene.last_trick
     if last is None or scene.trick_lies:
         return
-    yield Text("Last trick: ", style=FAINT).append(words.said(scene.picture, last.winner, "take"))
+    yield Text("Last trick: ", style=FAINT).append(words.said(scene.picture, last.winner, "take", scene.names))
     cards = zip(last.trick.seats, last.trick.cards, strict=True)
     yield Text(" ").join(
         card_text(card).append(TAKES if seat == last.winner else "", style="bold yellow") for seat, card in cards
@@ -227,18 +231,19 @@ def result(scene: Scene) -> Table:
     word = "Round" if exact else "Deal"
     title = f"{word} {shown.points.deal + 1} is over"
     grid = Table(box=None, padding=(0, 1), title=title, title_justify="left", title_style=STRONG, caption_style="")
-    _fill_exact(grid, picture, shown) if exact else _fill_sides(grid, picture, shown)
+    _fill_exact(grid, scene, shown) if exact else _fill_sides(grid, scene, shown)
     return grid
 
 
-def _fill_exact(grid: Table, picture: Picture, shown: Result) -> None:
+def _fill_exact(grid: Table, scene: Scene, shown: Result) -> None:
+    picture = scene.picture
     for column in ("", "bid", "took", "points", "total"):
         grid.add_column(column, justify="right" if column else "left", header_style=FAINT)
     points = shown.points
     for seat in range(len(picture.seats)):
         kept = points.bids[seat] == points.tricks_won[seat]
         grid.add_row(
-            f"{'✓' if kept else '✗'} {words.name_of(picture, seat)}",
+            f"{'✓' if kept else '✗'} {words.name_of(picture, seat, scene.names)}",
             str(points.bids[seat]),
             str(points.tricks_won[seat]),
             Text(f"{points.points[seat]:+d}", style="green" if points.points[seat] > 0 else "red"),
@@ -247,7 +252,8 @@ def _fill_exact(grid: Table, picture: Picture, shown: Result) -> None:
         )
 
 
-def _fill_sides(grid: Table, picture: Picture, shown: Result) -> None:
+def _fill_sides(grid: Table, scene: Scene, shown: Result) -> None:
+    picture = scene.picture
     points = shown.points
     with_cards = bool(points.card_points)
     columns = ("", "tricks", "cards", "roem", "points", "total") if with_cards else ("", "tricks", "points", "total")
@@ -259,14 +265,15 @@ def _fill_sides(grid: Table, picture: Picture, shown: Result) -> None:
         if with_cards:
             taken += [str(points.card_points[seat]), str(points.roem[seat])]
         grid.add_row(
-            words.side_of(picture, seat),
+            words.side_of(picture, seat, scene.names),
             *taken,
             Text(f"{points.points[seat]:+d}", style="green" if points.points[seat] > 0 else ""),
             str(picture.view.totals[seat]),
             style=STRONG if seat == own else "",
         )
-    whose = "Your side" if (points.maker - own) % 2 == 0 else f"{words.name_of(picture, points.maker)}'s side"
-    called = f"{suit_name(points.trump).capitalize()}, called by {words.name_of(picture, points.maker)}"
+    maker = words.name_of(picture, points.maker, scene.names)
+    whose = "Your side" if (points.maker - own) % 2 == 0 else f"{maker}'s side"
+    called = f"{suit_name(points.trump).capitalize()}, called by {maker}"
     grid.caption = f"{called}{' alone' if shown.alone else ''}. {whose} {outcomes.of_makers(points)}."
     grid.caption_justify = "left"
 
@@ -278,7 +285,8 @@ def ending(scene: Scene) -> Text:
     lines = [Text("The game is over", style=STRONG), Text()]
     for seat in sorted(range(len(standings)), key=lambda seat: (standings[seat], seat)):
         style = "bold yellow" if standings[seat] == 1 else ""
-        lines.append(Text(f"{standings[seat]}. {words.name_of(picture, seat):<8}{totals[seat]:>6}", style=style))
+        name = _fitted(Text(words.name_of(picture, seat, scene.names)), _NAME_WIDTH)
+        lines.append(Text(f"{standings[seat]}. ", style=style).append_text(name).append(f"{totals[seat]:>6}"))
     return Text("\n").join([*lines, Text(), Text("enter or q leaves", style=FAINT)])
 
 
@@ -299,23 +307,24 @@ def asking(scene: Scene, seconds_left: float | None) -> Text:
     if picture.seats[picture.view.seat].away:
         return Text("A bot plays for you. Press r to come back.", style="bold yellow")
     if not scene.choices.all:
-        waiting = _waiting(picture)
+        waiting = _waiting(scene)
         if seconds_left is not None:
             # It is the player's turn already; what led to it is still being shown.
             gap = "   " if waiting else ""
             waiting.append(f"{gap}Your turn is next: {max(seconds_left, 0):.0f} s left", style="bold yellow")
         return waiting
-    text = Text(f"{TURN} {words.prompt(picture, picture.decision.legal_moves)}", style=STRONG)
+    text = Text(f"{TURN} {words.prompt(picture, picture.decision.legal_moves, scene.names)}", style=STRONG)
     if seconds_left is not None:
         urgent = "bold red" if seconds_left < 5 else "bold yellow"
         text.append(f"   {max(seconds_left, 0):.0f} s left", style=urgent)
     return text
 
 
-def _waiting(picture: Picture) -> Text:
+def _waiting(scene: Scene) -> Text:
+    picture = scene.picture
     if not picture.HasField("decision") or picture.decision.seat == picture.view.seat:
         return Text()
-    return Text(f"{words.name_of(picture, picture.decision.seat)} is thinking …", style=FAINT)
+    return Text(f"{words.name_of(picture, picture.decision.seat, scene.names)} is thinking …", style=FAINT)
 
 
 def remark(scene: Scene) -> Text:

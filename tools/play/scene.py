@@ -36,6 +36,8 @@ class Scene:
     """What is on the screen."""
 
     picture: Picture
+    # Of the people at the table, by account id.
+    names: words.Names = field(default_factory=dict)
     last_trick: TakenTrick | None = None
     # The last trick still lies on the table.
     trick_lies: bool = False
@@ -121,7 +123,7 @@ class Scene:
         view = self.picture.view
         match event.WhichOneof("kind"):
             case "moved":
-                self.news = words.news_of_move(self.picture, event.moved.seat, event.moved.move)
+                self.news = words.news_of_move(self.picture, event.moved.seat, event.moved.move, self.names)
                 if event.moved.seat == view.seat and event.moved.decider == play_pb2.DECIDER_CLOCK:
                     self.news = Text("Your time ran out: a bot moved for you.  ").append_text(self.news)
             case "trick_taken":
@@ -130,10 +132,10 @@ class Scene:
                 trick.CopyFrom(view.trick)
                 self.last_trick = TakenTrick(trick, winner)
                 self.trick_lies = True
-                takes = words.said(self.picture, winner, "take")
+                takes = words.said(self.picture, winner, "take", self.names)
                 self.news.append(f" · {takes} the trick{words.worth(view, event.trick_taken)}")
             case "dealt":
-                self.news = Text(words.said(self.picture, event.dealt.dealer, "deal"))
+                self.news = Text(words.said(self.picture, event.dealt.dealer, "deal", self.names))
             case "deal_scored":
                 self.result = Result(event.deal_scored.points, alone=view.HasField("sitting_out"))
             case "finished":

@@ -1,15 +1,16 @@
 """A guest's seat in one game, over as many connections and tokens as it takes."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
 import grpc
-from levata.table.v1 import play_pb2
+from levata.table.v1 import play_pb2, table_pb2
 
 from chassis.errors import reason_of
 from tools.client import Account, Change, Client, sign_in_guest
 from tools.picture import Picture
+from tools.play.names import Names
 
 
 class Seat(Protocol):
@@ -20,6 +21,11 @@ class Seat(Protocol):
     @property
     def picture(self) -> Picture:
         """The game at the last version heard of."""
+        ...
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """What the people at the table are called, by account id."""
         ...
 
     def changes(self) -> AsyncIterator[Change]:
@@ -41,6 +47,7 @@ class Session:
         self._account = account
         self._client = Client(target, account.token, trusted=trusted)
         self._playing = self._client.play(game_id)
+        self._names = Names()
 
     async def __aenter__(self) -> Self:
         return self
@@ -55,6 +62,11 @@ class Session:
         """The game at the last version heard of."""
         return self._playing.picture
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """What the people at the table are called, by account id."""
+        return self._names.known
+
     async def act(self, move: play_pb2.Move) -> None:
         """Make a move in the decision that is open in the picture; what comes of it comes as a change."""
         await self._playing.act(move)
@@ -66,6 +78,8 @@ class Session:
             try:
                 async for change in self._playing.changes():
                     is_fresh = False
+                    if _may_bring_people(change):
+                        await self._names.learn(self._client.accounts, (seat.account_id for seat in self.picture.seats))
                     yield change
             except grpc.aio.AioRpcError as error:
                 # A stream goes on when its token runs out, but a new one needs a new token.
@@ -81,6 +95,16 @@ class Session:
         spent, self._client = self._client, Client(self._target, self._account.token, trusted=self._trusted)
         self._playing.continue_over(self._client)
         await spent.__aexit__()
+
+
+def _may_bring_people(change: Change) -> bool:
+    match change:
+        case table_pb2.Snapshot():
+            return True
+        case table_pb2.Commit():
+            return any(event.HasField("seat_changed") for event in change.events)
+        case _:
+            return False
 
 
 def back_at_table(picture: Picture) -> play_pb2.Move:

@@ -89,7 +89,7 @@ class PlayApp(App[None]):
         self._seat = seat
         # 1 is for people, 0 shows everything at once.
         self._pace = pace
-        self.scene = Scene(Picture())
+        self.scene = Scene(Picture(), seat.names)
         self._steps: deque[Step] = deque()
         # Something came, or a key asked for haste.
         self._stirred = asyncio.Event()
@@ -186,7 +186,7 @@ class PlayApp(App[None]):
                 picture = Picture()
                 picture.CopyFrom(change)
                 self._steps.clear()
-                self.scene = Scene(picture)
+                self.scene = Scene(picture, self._seat.names)
             case table_pb2.Commit():
                 ahead = time.time() - change.decided_at_ms / 1000
                 # Commits that were missed come late; the fastest one tells best.
