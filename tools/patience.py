@@ -118,9 +118,8 @@ class Following(ABC, Generic[T]):
     async def _answer(self) -> None:
         """Do what the message asks for, before it is told."""
 
-    @abstractmethod
     async def _say_here(self, stream: Any) -> None:
-        """Tell the server that one is there."""
+        """Tell the server that one is there, where that hangs on the stream."""
 
     def _why_again(self, error: grpc.aio.AioRpcError) -> str:
         """Why another stream may mend this error, which is raised if none would."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self
 
 import grpc
@@ -9,8 +10,9 @@ from levata.matchmaker.v1 import matchmaker_pb2
 from levata.me.v1 import me_pb2
 
 from chassis.errors import Refused, reason_of, status_of
+from chassis.tasks import end
 from tools.client import CALL_SECONDS, Client
-from tools.patience import Again, Following, patiently
+from tools.patience import HERE_SECONDS, Again, Following, patiently
 
 CANCEL_SECONDS: Final = 3.0
 # News is sent once, and may be lost on the way: a stream that begins anew is told how everything is. A table deals
@@ -36,7 +38,10 @@ class Wish(NamedTuple):
 
 
 class Searching(Following[matchmaker_pb2.Ticket]):
-    """A ticket on its way to a game. As a context it gives the ticket up, if it is left before."""
+    """A ticket on its way to a game.
+
+    As a context it tells that its player is there, and gives the ticket up if it is left before there is a game.
+    """
 
     def __init__(self, client: Client, ticket: matchmaker_pb2.Ticket) -> None:
         self.ticket = ticket
@@ -48,6 +53,7 @@ class Searching(Following[matchmaker_pb2.Ticket]):
         self._shown = me_pb2.Search()
         self._is_known = False
         self._news_at = 0.0
+        self._being_there: asyncio.Task[None] | None = None
 
     @classmethod
     async def begin(cls, client: Client, wish: Wish) -> Self:
@@ -71,9 +77,12 @@ class Searching(Following[matchmaker_pb2.Ticket]):
         return cls(client, answer.ticket)
 
     async def __aenter__(self) -> Self:
+        self._being_there = asyncio.create_task(self._say_here_often(), name="be there")
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._being_there is not None:
+            await end(self._being_there)
         if not self.over:
             await self.cancel()
 
@@ -136,5 +145,9 @@ class Searching(Following[matchmaker_pb2.Ticket]):
                 raise
         self._answered = game_id
 
-    async def _say_here(self, stream: Any) -> None:
-        await self._client.matchmaker.Here(matchmaker_pb2.HereRequest(), timeout=CALL_SECONDS)
+    async def _say_here_often(self) -> None:
+        """Also while the stream is away: a ticket ends when its player was not heard for ten seconds."""
+        while True:
+            await asyncio.sleep(HERE_SECONDS)
+            with suppress(grpc.aio.AioRpcError):
+                await self._client.matchmaker.Here(matchmaker_pb2.HereRequest(), timeout=CALL_SECONDS)

@@ -7,9 +7,11 @@ import pty
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from levata.matchmaker.v1 import matchmaker_pb2
 from levata.table.v1 import games_pb2, play_pb2, table_pb2
 from textual.pilot import Pilot
 
@@ -17,9 +19,11 @@ from chassis import rpc
 from chassis.auth import Signer, make_keys
 from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
 from tools.client import Account, Client, sign_in_guest
+from tools.patience import Disconnected
 from tools.play import match_of
 from tools.play.session import Session
 from tools.play.terminal import PlayApp
+from tools.quick_play import Searching, Wish
 from tools.recorded import recorded
 from tools.tables import open_table
 
@@ -88,44 +92,97 @@ def test_the_command_on_a_terminal_and_back_at_the_table(up: Up) -> None:
     leave_the_game(up, "--resume")
 
 
+async def test_a_search_outlives_a_lost_edge_and_who_plays_goes_back_to_the_game(up: Up) -> None:
+    public = up.endpoints().public
+    async with contextlib.AsyncExitStack() as stack:
+        guests = [await sign_in_guest(public) for _ in range(2)]
+        clients = [await stack.enter_async_context(Client(public, guest.token)) for guest in guests]
+        searches = [
+            await stack.enter_async_context(await Searching.begin(client, Wish("oh_hell"))) for client in clients
+        ]
+        heard = [search.changes() for search in searches]
+        for search, changes in zip(searches, heard, strict=True):
+            while len(search.ticket.table.taken) < len(guests) or not search.commitments:
+                await anext(changes)
+        os.kill(up.child("envoy"), signal.SIGKILL)
+        for search, changes in zip(searches, heard, strict=True):
+            assert any([isinstance(change, Disconnected) async for change in changes])
+            assert search.ticket.state == matchmaker_pb2.TICKET_STATE_PLAYING
+        (game_id,) = {search.ticket.game_id for search in searches}
+        again = await Searching.begin(clients[0], Wish("euchre"))
+        assert again.over
+        assert again.ticket.game_id == game_id
+        # Each was shown it before the deal, and nobody another one.
+        assert len({search.commitments[game_id] for search in searches}) == 1
+
+
+def test_who_gives_the_place_up_is_not_seated(up: Up) -> None:
+    with playing(up, "--game", "klaverjas") as terminal:
+        terminal.read_until("The table deals in")
+        terminal.press("\x03")
+        terminal.read_until("You gave your place up.")
+        terminal.end()
+
+
 def leave_the_game(up: Up, *options: str) -> None:
     """Play until euchre is on the table, look at the keys, and leave."""
+    with playing(up, *options) as terminal:
+        terminal.read_until("Euchre")
+        terminal.press("?")
+        terminal.read_until("who took the trick")
+        # As fast as that: the second key is for the table.
+        terminal.press("x")
+        terminal.leave()
+
+
+class Terminal:
+    """`play` on a terminal of its own."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", control: int) -> None:
+        self._process = process
+        self._control = control
+        self._seen = b""
+
+    def press(self, keys: str) -> None:
+        os.write(self._control, keys.encode())
+
+    def read_until(self, words: str) -> None:
+        """Read what the terminal is sent, up to these words."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while words.encode() not in self._seen:
+            assert time.monotonic() < deadline, self._seen.decode(errors="replace")
+            self._seen += os.read(self._control, 65536)
+
+    def leave(self) -> None:
+        """Leave a game that goes on."""
+        self.press("q")
+        self.read_until("Leave the game?")
+        self.press("y")
+        self.end()
+
+    def end(self) -> None:
+        """It ends by itself, and well."""
+        # What is still sent has to be taken, so that the process can end.
+        with contextlib.suppress(OSError):
+            while os.read(self._control, 65536):
+                pass
+        assert self._process.wait(WAIT_SECONDS) == 0
+
+
+@contextlib.contextmanager
+def playing(up: Up, *options: str) -> Iterator[Terminal]:
+    """Run `play` on a terminal."""
     control, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
     command = [*LEVATA, "play", *options, "--data", str(up.data.path)]
     process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
     os.close(terminal)
-    seen = b""
     try:
-        seen = read_until(control, "Euchre", seen)
-        os.write(control, b"?")
-        seen = read_until(control, "who took the trick", seen)
-        # As fast as that: the second key is for the table.
-        os.write(control, b"xq")
-        seen = read_until(control, "Leave the game?", seen)
-        os.write(control, b"y")
-        read_to_end(control)
-        assert process.wait(WAIT_SECONDS) == 0
+        yield Terminal(process, control)
     finally:
         process.kill()
         process.wait()
         os.close(control)
-
-
-def read_until(control: int, words: str, seen: bytes) -> bytes:
-    """What the terminal was sent, up to these words."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while words.encode() not in seen:
-        assert time.monotonic() < deadline, seen.decode(errors="replace")
-        seen += os.read(control, 65536)
-    return seen
-
-
-def read_to_end(control: int) -> None:
-    """Take what is still sent, so that the process can end."""
-    with contextlib.suppress(OSError):
-        while os.read(control, 65536):
-            pass
 
 
 @pytest.mark.parametrize(
