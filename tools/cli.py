@@ -30,8 +30,10 @@ class Command:
 COMMANDS: dict[str, tuple[Command, ...]] = {
     "Run it": (
         Command("up", "start the whole backend on this machine; Ctrl-C stops it"),
-        Command("play", "play a game in the terminal, against bots", "[--game GAME] [--week]"),
-        Command("demo", "play whole games through the public port and check them from their log", "[--game GAME]"),
+        Command("play", "play in the terminal: quick play, or a table of your own", "[--game GAME] [--solo]"),
+        Command(
+            "demo", "play whole games through the public port and check them from their log", "[--game GAME] [--week]"
+        ),
         Command("replay", "show a game from its log, trick by trick", "GAME_ID"),
         Command("mail", "the mails that were written instead of sent, the newest first", "[--follow]"),
         Command("facts", "how far consumers are, and what to do about parked facts", "COMMAND"),
