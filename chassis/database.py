@@ -102,9 +102,15 @@ _AWAY: Final = (
 
 @contextmanager
 def refusing_while_away() -> Iterator[None]:
-    """Around the statements of a request: while the database is away, the request is refused and may be repeated."""
+    """Around the statements of a request: while the database is away, the request is refused and may be repeated. So
+    is a text that Postgres cannot hold, for good."""
     try:
         yield
+    except asyncpg.exceptions.CharacterNotInRepertoireError as error:
+        # Of all that a string field may have only this.
+        raise Refused(
+            "INVALID_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "A text has the character U+0000 in it."
+        ) from error
     except _AWAY as error:
         if isinstance(error, ValueError):
             # The driver's word for an argument that does not fit.

@@ -74,6 +74,10 @@ class Backend:
         """The table service's internal calls."""
         return self.stub(self.addresses["table"][0], self.signer.service_token("tools", 3600), _GAMES)
 
+    def service(self, name: str, service: Any) -> Any:
+        """A service's internal calls, in the matchmaker's name."""
+        return self.stub(self.addresses[name][0], self.signer.service_token("matchmaker", 3600), service)
+
     async def rows(self, service: str, query: str, *arguments: object) -> list[asyncpg.Record]:
         """Query with a service's own role."""
         connection = await asyncpg.connect(self.database.dsn(service))
@@ -86,6 +90,15 @@ class Backend:
         """Money, out of the blue."""
         async with await open_pool(self.database.dsn("ledger"), "test", connections_max=1) as pool:
             await give(pool, player.account, amount, currency)
+
+    async def raise_level(self, player: "Player", xp: int) -> None:
+        """XP, out of the blue."""
+        await self.rows(
+            "league",
+            "insert into progress (build, account_id, xp) select build, $1, $2 from live_build",
+            player.account,
+            xp,
+        )
 
     @asynccontextmanager
     async def attended(self) -> AsyncIterator[None]:
@@ -186,15 +199,24 @@ def start_backend(
     *,
     replicas: int = 1,
     services: Sequence[str] = SERVICES,
+    settings: Mapping[str, str] | None = None,
+    ways: Mapping[str, Address] | None = None,
 ) -> Backend:
-    """Start one replica of each service, and so many of the matchmaker."""
+    """Start one replica of each service, and so many of the matchmaker, which is told these settings and reaches other
+    services by these ways."""
     addresses = {
         name: [Address("127.0.0.1", free_port()) for _ in range(replicas if name == "matchmaker" else 1)]
         for name in services
     }
+    own = {"peers": addresses | {name: [way] for name, way in (ways or {}).items()}, "settings": settings}
     processes = {
         name: [
-            start(name, name=f"{name}-{number}", peers=addresses, address=address)
+            start(
+                name,
+                name=f"{name}-{number}",
+                address=address,
+                **(own if name == "matchmaker" else {"peers": addresses}),
+            )
             for number, address in enumerate(addresses[name])
         ]
         for name in services

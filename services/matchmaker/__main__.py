@@ -84,7 +84,9 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
             new_id=clock.new_id,
         )
         stack.push_async_callback(quick_play.stop)
-        tables = FriendlyTables(friendly_store, others.games, players, clock.now_us)
+        tables = FriendlyTables(
+            friendly_store, others.games, players, clock.now_us, gone_seconds=settings.friendly_gone_seconds
+        )
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)
         api.serve(server, quick_play, tables, Alone(others.games, attempts, clock.now_us))

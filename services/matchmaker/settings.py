@@ -13,3 +13,5 @@ class MatchmakerSettings(Settings):
     catalogue_file: Path
     # VIP days are of it; the same for all services.
     time_zone: ZoneInfo = ZoneInfo("UTC")
+    # Who was not heard for so long loses the seat at a friendly table that waits; an owner the role with it.
+    friendly_gone_seconds: float = 60

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 from uuid import UUID, uuid5
 
@@ -35,7 +36,6 @@ from services.matchmaker.app.quick_play import Player
 from services.matchmaker.domain import friendly
 from services.matchmaker.domain.friendly import (
     ANSWERS_SECONDS,
-    GONE_SECONDS,
     Chair,
     Decided,
     FriendlyTable,
@@ -61,8 +61,12 @@ Command = Callable[[FriendlyTable], Decided]
 class FriendlyTables:
     """The use cases, one method each."""
 
-    def __init__(self, store: FriendlyStore, games: Games, guests: Guests, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self, store: FriendlyStore, games: Games, guests: Guests, now_us: Callable[[], int], *, gone_seconds: float
+    ) -> None:
         self._store = store
+        # Who was not heard for so long loses the seat; an owner the role with it.
+        self._gone_seconds = gone_seconds
         self._games = games
         self._guests = guests
         self._now_us = now_us
@@ -142,10 +146,10 @@ class FriendlyTables:
         if len(line) > LINE_CHARACTERS_MAX:
             raise errors.line_too_long()
         line_no = await self._store.say(table_id, account, line)
+        told = _found(await self._store.get(table_id))
         if line_no is None:
             raise errors.too_many_lines()
-        told = _found(await self._store.get(table_id))
-        self._tell(told._replace(number=self._now_us()), ())
+        self._tell(told, ())
         return line_no
 
     async def answer(self, account: UUID, game_id: UUID, nonce: bytes) -> None:
@@ -177,9 +181,10 @@ class FriendlyTables:
         if refused is not None:
             raise errors.table_rejected(refused)
         seats = len(table.taken)
-        # Each deal of a table has a game of its own; of the same deal it is the same, however often it is asked for.
-        request_id = uuid5(table_id, f"{table.deals} {table.options.game_type} {table.options.variant} {seats}")
         options = table.options
+        # Each deal of a table has a game of its own; of the same deal it is the same, however often it is asked for.
+        # The code tells tables apart that are opened for a rematch of one game, one after another.
+        request_id = uuid5(table_id, f"{table.code} {table.deals} {options.game_type} {options.variant} {seats}")
         prepared = await errors.answered(
             self._games.prepare(request_id, options.game_type, options.variant, seats, FRIENDLY)
         )
@@ -312,8 +317,8 @@ class FriendlyTables:
                     told = await self._store.get(table_id)
                     if told is not None and told.table.dealing:
                         self._finish_deal(told.table)
-                if loop.time() - listening_since > GONE_SECONDS:
-                    for account, table_id in await self._store.gone():
+                if loop.time() - listening_since > self._gone_seconds:
+                    for account, table_id in await self._store.gone(timedelta(seconds=self._gone_seconds)):
                         await self._leave(account, table_id)
             except Exception as error:
                 # Nobody can have been heard meanwhile.

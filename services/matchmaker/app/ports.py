@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import date
+from datetime import date, timedelta
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -446,8 +446,8 @@ class FriendlyStore(Protocol):
         """A game that began at a friendly table, lately."""
         ...
 
-    async def gone(self) -> Sequence[tuple[UUID, UUID]]:
-        """Who was not heard for long, and at which table."""
+    async def gone(self, silent: timedelta) -> Sequence[tuple[UUID, UUID]]:
+        """Who was not heard for so long, and at which table."""
         ...
 
     async def overdue(self) -> Sequence[UUID]:
@@ -455,7 +455,7 @@ class FriendlyStore(Protocol):
         ...
 
     async def say(self, table_id: UUID, account: UUID, text: str) -> int | None:
-        """Keep a line; its number, or None if the player has said too much."""
+        """Keep a line; its number, or None if the player has said too much, or the table is no more."""
         ...
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from chassis.facts import publish
 from chassis.log import NewFact
 from rules.chat import LINES_MAX, LINES_SECONDS
 from services.matchmaker.app.ports import FriendlyGame, Line, SeatedElsewhere, Told
-from services.matchmaker.domain.friendly import GONE_SECONDS, NOBODY, Chair, FriendlyTable, Options
+from services.matchmaker.domain.friendly import NOBODY, Chair, FriendlyTable, Options
 from services.matchmaker.store import facts
 
 RECENT_LINES: Final = 50
@@ -36,6 +37,10 @@ _SAVE: Final = """
         dealing_at = case when $5 then coalesce(dealing_at, levata_now()) end, fixed = fixed and $5,
         changed_us = greatest(changed_us + 1, (extract(epoch from levata_now()) * 1000000)::bigint)
     where table_id = $1 returning changed_us"""
+_NUMBER: Final = """
+    update friendly_table
+    set changed_us = greatest(changed_us + 1, (extract(epoch from levata_now()) * 1000000)::bigint)
+    where table_id = $1 returning true"""
 _CLOSE: Final = "delete from friendly_table where table_id = $1"
 _SIT: Final = """
     insert into friendly_seat (account_id, table_id) values ($1, $2) on conflict do nothing returning true"""
@@ -60,8 +65,7 @@ _NONCES: Final = "select account_id, nonce from friendly_seat where table_id = $
 _BEGAN: Final = """
     insert into friendly_game (game_id, table_id, game_type, state) values ($1, $2, $3, $4) on conflict do nothing"""
 _GAME: Final = "select game_id, table_id, state from friendly_game where game_id = $1"
-_GONE: Final = f"""
-    select account_id, table_id from friendly_seat where seen_at < levata_now() - interval '{GONE_SECONDS} seconds'"""
+_GONE: Final = "select account_id, table_id from friendly_seat where seen_at < levata_now() - $1::interval"
 _OVERDUE: Final = "select table_id from friendly_table where dealing_at < levata_now() - interval '3 seconds'"
 _SAID: Final = f"""
     select count(*) from friendly_line
@@ -204,20 +208,20 @@ class PostgresFriendlyTables:
             row = await self._pool.fetchrow(_GAME, game_id)
         return None if row is None else FriendlyGame(row["game_id"], _table(row["state"]))
 
-    async def gone(self) -> Sequence[tuple[UUID, UUID]]:
-        """Who was not heard for long, and at which table."""
-        return [(row["account_id"], row["table_id"]) for row in await self._pool.fetch(_GONE)]
+    async def gone(self, silent: timedelta) -> Sequence[tuple[UUID, UUID]]:
+        """Who was not heard for so long, and at which table."""
+        return [(row["account_id"], row["table_id"]) for row in await self._pool.fetch(_GONE, silent)]
 
     async def overdue(self) -> Sequence[UUID]:
         """Tables whose deal takes too long: who began it may have died."""
         return [row["table_id"] for row in await self._pool.fetch(_OVERDUE)]
 
     async def say(self, table_id: UUID, account: UUID, text: str) -> int | None:
-        """Keep a line; its number, or None if the player has said too much."""
+        """Keep a line; its number, or None if the player has said too much, or the table is no more."""
         with refusing_while_away():
             async with self._pool.acquire() as session, session.transaction():
-                await session.fetchrow(_LOCK, table_id)
-                if await session.fetchval(_SAID, account) >= LINES_MAX:
+                # Holds the table, and gives what is told of it a number of its own.
+                if not await session.fetchval(_NUMBER, table_id) or await session.fetchval(_SAID, account) >= LINES_MAX:
                     return None
                 line_no: int = await session.fetchval(_SAY, table_id, account, text)
                 await session.execute(_DROP_LINES, table_id, line_no - RECENT_LINES)
