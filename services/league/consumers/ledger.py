@@ -71,11 +71,15 @@ def told(facts: Sequence[Fact], closed: Sequence[Close]) -> Told:
     paid, went_back = [], []
     for fact in facts:
         message = facts_pb2.LedgerFact.FromString(fact.payload)
-        match message.WhichOneof("kind"):
-            case "prize_paid" if not message.prize_paid.guest:
-                paid.append(_prize(message.account_id, message.prize_paid, message.prize_paid.coins, fact, heard))
-            case "refunded" if message.refunded.prize:
-                went_back.append(_prize(message.account_id, message.refunded, message.refunded.prize, fact, heard))
+        kind = message.WhichOneof("kind")
+        if kind == "prize_paid":
+            prize = message.prize_paid
+            if not prize.guest:
+                paid.append(_prize(message.account_id, prize, prize.coins, fact, heard))
+        elif kind == "refunded":
+            refund = message.refunded
+            if refund.prize:
+                went_back.append(_prize(message.account_id, refund, refund.prize, fact, heard))
     return Told(paid, went_back)
 
 

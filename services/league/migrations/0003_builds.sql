@@ -35,6 +35,8 @@ alter table daily_attempt add primary key (account_id, day, game_type, build);
 alter table progress add primary key (account_id, build);
 alter table prize add primary key (game_id, seat, build);
 create index prize_account on prize (account_id, week);
+-- Prizes lie in the order of their facts, and so by week.
+create index prize_week on prize using brin (week);
 alter table member_class add primary key (account_id, build);
 alter table score add primary key (account_id, board, build);
 create index score_rank on score (board, minus_points, reached_us, account_id);

@@ -44,17 +44,24 @@ _TABLES: Final = {
 _INDEXES: Final = ("score_block",)
 TABLES: Final = (*_TABLES, *_INDEXES)
 
-# The consumers wait while rows are compared. So they are first by their hashes of 64 bits, put together by groups; the
-# rows of a group that differs then one by one.
+# The consumers wait while rows are compared. So they are first by their hashes of 64 bits, put together by groups that the
+# hashes themselves make: a row that differs makes its group differ, and that of the row which it should be. The rows of
+# such groups are then compared one by one.
 _GROUPS: Final = 1_024
+
+
+def _rows(build: str, table: str, columns: tuple[str, ...]) -> str:
+    # The limit of none is a fence: a hash is computed once.
+    return f"""
+        select {", ".join(columns)}, hash_record_extended(row({", ".join(columns)}), 0) as hash
+        from {table} where build = {build} offset 0"""
 
 
 def _hashed(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
     def groups(build: str) -> str:
         return f"""
-            select hash_record_extended(row({", ".join(key)}), 0) & {_GROUPS - 1} as number, count(*) as rows,
-                   bit_xor(hash_record_extended(row({", ".join((*key, *values))}), 0)) as hash
-            from {table} where build = {build} group by number"""
+            select hash & {_GROUPS - 1} as number, count(*) as rows, bit_xor(hash) as hash
+            from ({_rows(build, table, (*key, *values))}) each group by number"""
 
     return f"""
         select coalesce(sum(before.rows) filter (where not differs), 0)::bigint,
@@ -66,10 +73,12 @@ def _hashed(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _compared(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
+    columns = (*key, *values)
+
     def rows(build: str) -> str:
         return f"""
-            select {", ".join((*key, *values))} from {table}
-            where build = {build} and hash_record_extended(row({", ".join(key)}), 0) & {_GROUPS - 1} = any($3)"""
+            select {", ".join(columns)} from ({_rows(build, table, columns)}) each
+            where hash & {_GROUPS - 1} = any($3)"""
 
     return f"""
         select to_jsonb(before)::text as before, to_jsonb(after)::text as after,

@@ -12,7 +12,7 @@ _SETTINGS: Final = f"""
     set local idle_in_transaction_session_timeout = '{BULK_SECONDS}s';
     -- Sorts and hashes in memory.
     set local work_mem = '128MB';
-    set local maintenance_work_mem = '128MB'"""
+    set local maintenance_work_mem = '128MB';"""
 _NOT_DURABLE: Final = "set local synchronous_commit = off"
 
 
@@ -24,7 +24,5 @@ async def bulk(session: Session, *, durable: bool = True) -> AsyncIterator[None]
     with it all that was committed before.
     """
     async with session.transaction():
-        await session.execute(_SETTINGS)
-        if not durable:
-            await session.execute(_NOT_DURABLE)
+        await session.execute(_SETTINGS if durable else _SETTINGS + _NOT_DURABLE)
         yield

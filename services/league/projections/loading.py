@@ -145,31 +145,31 @@ _DAILY: Final = """
     join board b on b.contest = 'daily' and b.begins = a.day and b.division = a.game_type
     where a.build = $1"""
 
-_LEAGUE_TOTALS: Final = """
-    create temp table league_total on commit drop as
-    select week, account_id, sum(coins)::bigint as points, max(finished_us) as reached_us
-    from {prize} where refund_fact_no is null group by week, account_id"""
-_INDEX_TOTALS: Final = "create index on league_total (week); analyze league_total"
-_WEEKS: Final = "select distinct week from league_total"
-_COUNTED: Final = """
-    select coalesce(c.class, 0) as class, count(*) as counted
-    from league_total t left join member_class c on c.build = $1 and c.account_id = t.account_id
-    where t.week = $2 group by 1"""
-_LEAGUE: Final = """
-    insert into {score} (build, board, account_id, points, reached_us)
-    select $1, ($3::int[])[coalesce(c.class, 0) + 1], t.account_id, t.points, t.reached_us
-    from league_total t left join member_class c on c.build = $1 and c.account_id = t.account_id
-    where t.week = $2"""
-_MOVE: Final = """
+_WEEKS: Final = "select distinct week from prize where build = $1 and refund_fact_no is null"
+_TOTALS: Final = """
+    with total as materialized (
+        select p.account_id, p.points, p.reached_us, coalesce(c.class, 0) as class
+        from (
+            select account_id, sum(coins)::bigint as points, max(finished_us) as reached_us
+            from prize where build = $1 and week = $2 and refund_fact_no is null group by account_id
+        ) p
+        left join member_class c on c.build = $1 and c.account_id = p.account_id
+    )"""
+_COUNTED: Final = f"{_TOTALS} select class, count(*) as counted from total group by class"
+# In the order of places, so that scores lie and are indexed in it: what is sorted already is sorted quickly.
+_LEAGUE: Final = f"""
+    {_TOTALS}
+    insert into {{score}} (build, board, account_id, points, reached_us)
+    select $1, ($3::int[])[class + 1], account_id, points, reached_us
+    from total order by class, points desc, reached_us, account_id"""
+_MOVE: Final = f"""
+    {_TOTALS}
     insert into member_class (build, account_id, class)
     select $1, account_id, class + case when place <= ($3::int[])[class + 1] then 1 else -1 end
     from (
-        select t.account_id, coalesce(c.class, 0) as class,
-               row_number() over (of_class order by t.points desc, t.reached_us, t.account_id) as place,
-               count(*) over of_class as counted
-        from league_total t left join member_class c on c.build = $1 and c.account_id = t.account_id
-        where t.week = $2
-        window of_class as (partition by coalesce(c.class, 0))
+        select account_id, class, count(*) over of_class as counted,
+               row_number() over (of_class order by points desc, reached_us, account_id) as place
+        from total window of_class as (partition by class)
     ) ranked
     where place <= ($3::int[])[class + 1] or place > counted - ($4::int[])[class + 1]
     on conflict (build, account_id) do update set class = excluded.class"""
@@ -182,22 +182,22 @@ _BLOCKS: Final = f"""
            case when number = 0 then first.account_id else ranked.account_id end,
            least({BLOCK_SCORES}, players - number)
     from (
-        select board, minus_points, reached_us, account_id, count(*) over (partition by board) as players,
+        select board, minus_points, reached_us, account_id,
                row_number() over (partition by board order by minus_points, reached_us, account_id) - 1 as number
         from score where build = $1
-    ) ranked, (values {FIRST}) as first (minus_points, reached_us, account_id)
+    ) ranked
+    join (select board, count(*) as players from score where build = $1 group by board) counted using (board),
+    (values {FIRST}) as first (minus_points, reached_us, account_id)
     where number % {BLOCK_SCORES} = 0"""
 
 
 async def finish_scores(session: Session, build: int, closed: Collection[date], terms: Terms) -> None:
     """Make all scores, games and prizes being finished: each closed week's decide about the classes of the next."""
-    score, prize = unopened("score", build), unopened("prize", build)
+    score = unopened("score", build)
     await open_table(session, "member_class", build)
     for statement in (_FRIENDLY_BOARDS, _FRIENDLY, _DAILY_BOARDS, _DAILY):
         await session.execute(statement.format(score=score), build, timeout=BULK_SECONDS)
-    await session.execute(_LEAGUE_TOTALS.format(prize=prize), timeout=BULK_SECONDS)
-    await session.execute(_INDEX_TOTALS, timeout=BULK_SECONDS)
-    weeks = {row["week"] for row in await session.fetch(_WEEKS, timeout=BULK_SECONDS)}
+    weeks = {row["week"] for row in await session.fetch(_WEEKS, build, timeout=BULK_SECONDS)}
     for week in sorted({*closed, *weeks}):
         numbers = await board_numbers(session, [league_board(week, each) for each in LeagueClass])
         boards = [numbers[league_board(week, each)] for each in LeagueClass]
