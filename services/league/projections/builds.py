@@ -44,9 +44,9 @@ _TABLES: Final = {
 _INDEXES: Final = ("score_block",)
 TABLES: Final = (*_TABLES, *_INDEXES)
 
-# The consumers wait while rows are compared. So they are first by their hashes of 64 bits, put together by groups that the
-# hashes themselves make: a row that differs makes its group differ, and that of the row which it should be. The rows of
-# such groups are then compared one by one.
+# The consumers wait while rows are compared. So they are first by their hashes of 64 bits, put together by groups that
+# the hashes make: a row that differs makes its group differ, and that of the row which it should be. The rows of such
+# groups are then compared one by one.
 _GROUPS: Final = 1_024
 
 
