@@ -149,6 +149,19 @@ async def test_a_lost_connection_is_told_and_one_that_stays_away_ends_it() -> No
     assert app.failure.startswith("The server was not reached")
 
 
+async def test_nothing_is_painted_while_the_regions_are_taken_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = WaitingApp(Script(seated(OWN)), AROUND)
+    taken_down = []
+
+    def on_unmount(region: Static) -> None:
+        taken_down.append(region.id)
+        app._paint()
+
+    async with app.run_test(size=SMALLEST):
+        monkeypatch.setattr(Static, "on_unmount", on_unmount, raising=False)
+    assert "notice" in taken_down
+
+
 def test_what_keeps_one_out_of_a_room_is_said_in_one_sentence() -> None:
     palace = pb.Room()
     palace.CopyFrom(ROOMS[12])

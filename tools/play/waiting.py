@@ -129,8 +129,8 @@ class WaitingApp(App[None]):
         self.set_interval(CLOCK_TICK_SECONDS, self._paint)
 
     def _paint(self) -> None:
-        # An ended ticket has nothing to show, and regions that are taken down show nothing any more.
-        if not self.screen_stack or self._search.ticket.room not in self._around.rooms:
+        # An ended ticket has nothing to show. While the app closes its regions go one by one, and clock and worker run.
+        if not self.is_running or self._search.ticket.room not in self._around.rooms:
             return
         ticket = self._search.ticket
         self.query_one("#heading", Static).update(heading(ticket, self._around))
