@@ -1,14 +1,13 @@
 """People who look for a table of quick play, again and again, each with a stream of what is told of them.
 
-They answer a commitment as soon as it is shown. A game that has begun is ended at once, and its people rest before they
-look for another one.
+They answer a commitment as soon as it is shown. A game that has begun is cancelled at once, and its people rest before
+they look for another one.
 """
 
 import asyncio
-import itertools
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,13 +21,16 @@ from levata.me.v1 import me_pb2
 from bench.cancelling import Cancelling, cancelling
 from bench.load import Metadata, connections
 from bench.servers import Service
+from chassis.tasks import Background
 
-GAME: Final = "romanian_whist"
+GAME, SEATS = "romanian_whist", 6
 CALL_SECONDS: Final = 20.0
-SIGNING_IN_AT_ONCE, OPENING_AT_ONCE = 32, 200
+COMING_AT_ONCE: Final = 32
 HERE_SECONDS: Final = 3.0
-REST_SECONDS: Final = 3.0
+# Longer than it takes until everybody knows that the game is no more.
+REST_SECONDS: Final = 2.0
 
+_CREATE_GUEST: Final = "/levata.accounts.v1.Accounts/CreateGuest"
 _WATCH: Final = "/levata.me.v1.Me/Watch"
 _MATCHMAKER: Final = "/levata.matchmaker.v1.Matchmaker/"
 _ENQUEUE: Final = matchmaker_pb2.EnqueueRequest(room=1, game_type=GAME).SerializeToString()
@@ -39,82 +41,21 @@ _PLAYING: Final = matchmaker_pb2.TICKET_STATE_PLAYING
 
 @dataclass
 class Seen:
-    """What came of a time of looking for tables."""
+    """What people saw in a time of looking for tables."""
 
-    # Seconds, from the call to the answer.
-    enqueued: list[float] = field(default_factory=list)
-    # Seconds from the wish to the start.
-    waited: list[float] = field(default_factory=list)
-    # Seconds from the first news of a full table to each player's start message.
-    started: list[float] = field(default_factory=list)
-    refused: int = 0
+    # By game: when each of its players was told of the start, in seconds since 1970.
+    started_at: dict[str, list[float]] = field(default_factory=dict)
+    # Calls that were refused or failed, by their messages.
+    failures: Counter[str] = field(default_factory=Counter)
 
-
-class _Seeker:
-    """Somebody who looks for a table."""
-
-    def __init__(self, crowd: "Crowd", number: int, account_id: str, token: str) -> None:
-        self.account_id = account_id
-        self._crowd = crowd
-        self._shown: Metadata = (("authorization", f"Bearer {token}"),)
-        self._matchmaker = crowd.matchmaker[number % len(crowd.matchmaker)]
-        self._watch: Any = crowd.accounts[number % len(crowd.accounts)].unary_stream(_WATCH)
-        self._answered = ""
-        self._wished_at = 0.0
-        self.looks = False
-
-    async def open(self) -> None:
-        """Begin to hear, and wait for the first status."""
-        self._stream: Any = self._watch(me_pb2.WatchRequest().SerializeToString(), metadata=self._shown)
-        while me_pb2.WatchResponse.FromString(await self._stream.read()).WhichOneof("kind") != "status":
-            pass
-
-    async def hear(self) -> None:
-        """Act on what comes, until cancelled."""
-        while (raw := await self._stream.read()) is not grpc.aio.EOF:
-            message = me_pb2.WatchResponse.FromString(raw)
-            if message.WhichOneof("kind") == "search":
-                self._search(message.search)
-
-    async def enqueue(self) -> None:
-        """Ask for a table."""
-        self._wished_at = time.perf_counter()
-        self.looks = True
-        try:
-            await self._matchmaker.enqueue(_ENQUEUE, metadata=self._shown, timeout=CALL_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            self._crowd.refused(self, error)
-        else:
-            self._crowd.seen.enqueued.append(time.perf_counter() - self._wished_at)
-
-    async def here(self) -> None:
-        """A sign of life."""
-        await self._matchmaker.here(_HERE, metadata=self._shown, timeout=CALL_SECONDS)
-
-    async def _answer(self, game_id: str) -> None:
-        request = matchmaker_pb2.AddNonceRequest(game_id=game_id).SerializeToString()
-        try:
-            await self._matchmaker.add_nonce(request, metadata=self._shown, timeout=CALL_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            self._crowd.late(error)
-
-    def _search(self, search: me_pb2.Search) -> None:
-        ticket = search.ticket
-        if not self.looks or not search.HasField("ticket"):
-            return
-        table = ticket.table
-        if len(table.taken) == table.seats > 0:
-            self._crowd.full(table.game_id)
-        if ticket.state == _SEATED and table.game_id and table.game_id != self._answered:
-            self._answered = table.game_id
-            self._crowd.spawn(self._answer(table.game_id))
-        elif ticket.state == _PLAYING:
-            self.looks = False
-            self._crowd.plays(self, ticket.game_id, time.perf_counter() - self._wished_at)
+    @property
+    def tickets(self) -> int:
+        """How many came to play."""
+        return sum(map(len, self.started_at.values()))
 
 
 class _Matchmaker:
-    """The calls of one connection."""
+    """The matchmaker's calls over one connection."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.enqueue: Any = channel.unary_unary(_MATCHMAKER + "Enqueue")
@@ -122,121 +63,153 @@ class _Matchmaker:
         self.here: Any = channel.unary_unary(_MATCHMAKER + "Here")
 
 
+class _Seeker:
+    """One of them."""
+
+    def __init__(self, crowd: "Crowd", accounts: grpc.aio.Channel, matchmaker: _Matchmaker, token: str) -> None:
+        self.looks = False
+        self._crowd = crowd
+        self._matchmaker = matchmaker
+        self._shown: Metadata = (("authorization", f"Bearer {token}"),)
+        watch: Any = accounts.unary_stream(_WATCH)
+        self._stream = watch(me_pb2.WatchRequest().SerializeToString(), metadata=self._shown)
+        self._answered = ""
+
+    async def come(self) -> None:
+        """Be as those are who have been around for a while: the stream shows all, the matchmaker knows the token."""
+        while me_pb2.WatchResponse.FromString(await self._stream.read()).WhichOneof("kind") != "status":
+            pass
+        await self._call(self._matchmaker.here, _HERE)
+
+    async def hear(self) -> None:
+        """Act on what comes, until the stream ends."""
+        while (raw := await self._stream.read()) is not grpc.aio.EOF:
+            message = me_pb2.WatchResponse.FromString(raw)
+            if self.looks and message.WhichOneof("kind") == "search":
+                self._hear(message.search.ticket)
+
+    async def look(self) -> None:
+        """Ask for a table."""
+        self.looks = True
+        if not await self._call(self._matchmaker.enqueue, _ENQUEUE):
+            self._rest()
+
+    async def stay(self) -> None:
+        """Say that one is still there."""
+        await self._call(self._matchmaker.here, _HERE)
+
+    def _hear(self, ticket: matchmaker_pb2.Ticket) -> None:
+        if ticket.state == _SEATED and ticket.table.game_id not in ("", self._answered):
+            self._answered = ticket.table.game_id
+            request = matchmaker_pb2.AddNonceRequest(game_id=self._answered).SerializeToString()
+            self._crowd.do(self._call(self._matchmaker.add_nonce, request))
+        elif ticket.state == _PLAYING:
+            self._crowd.plays(ticket.game_id)
+            self._rest()
+
+    def _rest(self) -> None:
+        self.looks = False
+        asyncio.get_running_loop().call_later(REST_SECONDS, self._crowd.rested, self)
+
+    async def _call(self, method: Any, request: bytes) -> bool:
+        try:
+            await method(request, metadata=self._shown, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            self._crowd.seen.failures[str(error.details())] += 1
+            return False
+        return True
+
+
 class Crowd:
-    """Many of them."""
+    """All of them."""
 
     def __init__(
-        self,
-        accounts: Sequence[grpc.aio.Channel],
-        matchmaker: Sequence[grpc.aio.Channel],
-        cancels: Cancelling,
+        self, accounts: Sequence[grpc.aio.Channel], matchmaker: Sequence[grpc.aio.Channel], cancels: Cancelling
     ) -> None:
-        self.accounts = accounts
-        self.matchmaker = [_Matchmaker(channel) for channel in matchmaker]
         self.seen = Seen()
-        self.failures: deque[str] = deque(maxlen=10)
+        self._accounts = accounts
+        self._matchmaker = [_Matchmaker(channel) for channel in matchmaker]
         self._cancels = cancels
-        self._seekers: list[_Seeker] = []
-        self._resting: deque[_Seeker] = deque()
-        # By game: when its table was full, and how many were told that it has begun.
-        self._full_at: dict[str, float] = {}
-        self._begun: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._all: list[_Seeker] = []
+        self._ready: deque[_Seeker] = deque()
+        self._background = Background()
 
     async def gather(self, count: int) -> None:
-        """Have so many come in and open their streams."""
-        create = self.accounts[0].unary_unary(
-            "/levata.accounts.v1.Accounts/CreateGuest",
+        """Have so many come."""
+        numbers = iter(range(count))
+        await asyncio.gather(*(self._come(numbers) for _ in range(COMING_AT_ONCE)))
+        self._ready.extend(self._all)
+        self.do(self._stay())
+
+    async def look(self, rate: float, seconds: float) -> Seen:
+        """So many wishes a second, whatever becomes of them; what was seen in this time."""
+        self.seen = seen = Seen()
+        began = time.perf_counter()
+        for number in range(round(rate * seconds)):
+            await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+            if self._ready:
+                self.do(self._ready.popleft().look())
+            else:
+                seen.failures["nobody is left who could look"] += 1
+        self.seen = Seen()
+        return seen
+
+    async def stop(self) -> None:
+        """End all calls."""
+        await self._background.stop()
+
+    # For the seekers
+
+    def plays(self, game_id: str) -> None:
+        """One of them was told of a start."""
+        told = self.seen.started_at.setdefault(game_id, [])
+        told.append(time.time())
+        if len(told) == SEATS:
+            self._cancels.cancel(UUID(game_id))
+
+    def rested(self, seeker: _Seeker) -> None:
+        """One of them may look again."""
+        self._ready.append(seeker)
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do this beside the rest."""
+        self._background.spawn("a seeker", work)
+
+    async def _come(self, numbers: Iterator[int]) -> None:
+        create: Any = self._accounts[0].unary_unary(
+            _CREATE_GUEST,
             request_serializer=accounts_pb2.CreateGuestRequest.SerializeToString,
             response_deserializer=accounts_pb2.CreateGuestResponse.FromString,
         )
-        numbers = itertools.count()
-        at_once = asyncio.Semaphore(SIGNING_IN_AT_ONCE)
-
-        async def come() -> None:
-            async with at_once:
-                guest = await create(accounts_pb2.CreateGuestRequest(request_id=str(uuid4())), timeout=CALL_SECONDS)
-                seeker = _Seeker(self, next(numbers), guest.account.account_id, guest.access_token)
-                await seeker.open()
-                self._seekers.append(seeker)
-
-        await asyncio.gather(*(come() for _ in range(count)))
-        self._resting.extend(self._seekers)
-        for seeker in self._seekers:
-            self.spawn(seeker.hear())
-        self.spawn(self._stay())
-
-    async def look(self, rate: float, seconds: float) -> None:
-        """So many wishes a second, whatever becomes of them."""
-        began = time.perf_counter()
-        for number in range(round(rate * seconds)):
-            due = began + number / rate
-            if due > time.perf_counter():
-                await asyncio.sleep(due - time.perf_counter())
-            if not self._resting:
-                self.failures.append("nobody is left who could look")
-                continue
-            self.spawn(self._resting.popleft().enqueue())
-
-    def full(self, game_id: str) -> None:
-        """A table is full."""
-        self._full_at.setdefault(game_id, time.perf_counter())
-
-    def plays(self, seeker: _Seeker, game_id: str, waited: float) -> None:
-        """A player was told of the start."""
-        now = time.perf_counter()
-        self.seen.waited.append(waited)
-        full_at = self._full_at.get(game_id)
-        if full_at is not None:
-            self.seen.started.append(now - full_at)
-        begun = self._begun[game_id] = self._begun.get(game_id, 0) + 1
-        if begun == 6:
-            self._full_at.pop(game_id, None)
-            del self._begun[game_id]
-            self._cancels.cancel(UUID(game_id))
-        asyncio.get_running_loop().call_later(REST_SECONDS, self._resting.append, seeker)
-
-    def refused(self, seeker: _Seeker, error: grpc.aio.AioRpcError) -> None:
-        """A wish was not taken."""
-        self.seen.refused += 1
-        self.failures.append(str(error.details()))
-        seeker.looks = False
-        asyncio.get_running_loop().call_later(REST_SECONDS, self._resting.append, seeker)
-
-    def late(self, error: grpc.aio.AioRpcError) -> None:
-        """An answer came too late for its table."""
-        self.failures.append(str(error.details()))
-
-    def spawn(self, work: Any) -> None:
-        """Do this beside the rest."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def stop(self) -> None:
-        """End all streams and calls."""
-        for task in self._tasks:
-            task.cancel()
+        for number in numbers:
+            request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
+            guest = await create(request, timeout=CALL_SECONDS)
+            accounts = self._accounts[number % len(self._accounts)]
+            matchmaker = self._matchmaker[number % len(self._matchmaker)]
+            seeker = _Seeker(self, accounts, matchmaker, guest.access_token)
+            await seeker.come()
+            self.do(seeker.hear())
+            self._all.append(seeker)
 
     async def _stay(self) -> None:
         while True:
-            await asyncio.sleep(HERE_SECONDS)
-            for seeker in self._seekers:
+            for seeker in self._all:
                 if seeker.looks:
-                    self.spawn(seeker.here())
+                    self.do(seeker.stay())
+            await asyncio.sleep(HERE_SECONDS)
 
 
 @asynccontextmanager
-async def crowd(services: Mapping[str, Service], dsn: str, count: int) -> AsyncIterator[Crowd]:
+async def gathered(services: Mapping[str, Service], dsn: str, count: int) -> AsyncIterator[Crowd]:
     """So many people; `dsn` is the table service's own, through which their games are cancelled."""
     async with (
         connections(services["accounts"].address) as accounts,
         connections(services["matchmaker"].address) as matchmaker,
         cancelling(dsn) as cancels,
     ):
-        gathered = Crowd(accounts, matchmaker, cancels)
-        await gathered.gather(count)
+        crowd = Crowd(accounts, matchmaker, cancels)
+        await crowd.gather(count)
         try:
-            yield gathered
+            yield crowd
         finally:
-            gathered.stop()
+            await crowd.stop()

@@ -38,7 +38,7 @@ def run(service_name: str, kind: type[S], build: Callable[[S], AbstractAsyncCont
     sys.exit(0)
 
 
-def _calm_the_collector() -> None:
+def calm_the_collector() -> None:
     """Look for garbage in cycles seldom: a service makes next to none, but thousands of long-lived objects, and each
     full look at them would hold up every game for tens of milliseconds."""
     gc.collect()
@@ -51,7 +51,7 @@ async def _serve(service: AbstractAsyncContextManager[Address]) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, told_to_stop.set)
     async with service as address:
-        _calm_the_collector()
+        calm_the_collector()
         log.info("listening", address=str(address))
         await told_to_stop.wait()
         log.info("stopping")

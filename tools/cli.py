@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("test", "run the tests; what follows goes to pytest", "[ARGUMENT...]"),
         Command("faults", "kill, stall and cut off real processes while games are played, and check", "[--seed N]"),
         Command("bench", "measure against a bare server in the same run; `all` runs every bench", "NAME"),
+        Command("seating", "simulate who is seated with whom in quick play, by how many come", "[--write]"),
         Command("gen", "make the stubs in gen/ from protos/ anew"),
         Command("web", "check and bundle the browser's page of web/"),
     ),

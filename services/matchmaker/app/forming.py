@@ -167,7 +167,7 @@ class Former:
                 picture.open(table)
             if table.dealing:
                 self._dealing.deal(table, self._dealt)
-        self._changed |= picture.differing(outline.places)
+        self._changed |= picture.differing(outline.marks)
 
     async def _refresh(self) -> None:
         """Read the tickets that have changed, and tell whoever is not where they were thought to be."""

@@ -1,9 +1,10 @@
 """What a replica knows of a pool while it forms its tables: a picture in memory, which the database may be ahead of."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from uuid import UUID
 
-from services.matchmaker.app.ports import Place, Standing
+from services.matchmaker.app.ports import Standing
 from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
 
 
@@ -15,6 +16,7 @@ class Picture:
         self.tables: dict[UUID, QuickTable] = {}
         # Who sits at each table, by account.
         self.seats: dict[UUID, dict[UUID, QuickTicket]] = {}
+        self._marks: dict[UUID, int] = {}
         # Without a table; in the order of waiting only when that is asked for.
         self._waiting: dict[UUID, QuickTicket] = {}
         self._in_order: list[QuickTicket] | None = None
@@ -23,6 +25,7 @@ class Picture:
         """A ticket as it is now."""
         self.drop(ticket.account)
         self.tickets[ticket.account] = ticket
+        self._marks[ticket.account] = ticket.mark
         if ticket.state is State.WAITING:
             self._waiting[ticket.account] = ticket
             self._in_order = None
@@ -33,6 +36,7 @@ class Picture:
         """The account has no ticket in this pool any more; the one that it had."""
         ticket = self.tickets.pop(account, None)
         if ticket is not None:
+            del self._marks[account]
             if self._waiting.pop(account, None) is not None:
                 self._in_order = None
             if ticket.table_id is not None and ticket.table_id in self.seats:
@@ -52,7 +56,7 @@ class Picture:
     def waiting(self) -> Sequence[QuickTicket]:
         """Those without a table, the longest waiting first."""
         if self._in_order is None:
-            self._in_order = sorted(self._waiting.values(), key=lambda ticket: ticket.queued_at_us)
+            self._in_order = sorted(self._waiting.values(), key=attrgetter("queued_at_us"))
         return self._in_order
 
     def seated(self, table_id: UUID) -> Sequence[QuickTicket]:
@@ -73,14 +77,6 @@ class Picture:
             return Standing(ticket)
         return Standing(ticket, self.tables.get(ticket.table_id), self.seated(ticket.table_id))
 
-    def differing(self, places: Iterable[Place]) -> set[UUID]:
-        """Accounts whose tickets are elsewhere, or others, by this list of all that are alive."""
-        tickets = self.tickets
-        unheard = set(tickets)
-        differing = set()
-        for place in places:
-            ticket = tickets.get(place.account)
-            unheard.discard(place.account)
-            if ticket is None or (ticket.ticket_id, ticket.state, ticket.table_id, ticket.answered) != place[1:]:
-                differing.add(place.account)
-        return differing | unheard
+    def differing(self, marks: Mapping[UUID, int]) -> set[UUID]:
+        """Accounts whose tickets are not these, of all that are alive: other ones, missing ones and ones too many."""
+        return {account for account, _ in marks.items() ^ self._marks.items()}

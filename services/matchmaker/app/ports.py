@@ -8,7 +8,7 @@ from uuid import UUID
 
 from services.matchmaker.domain.friendly import FriendlyTable
 from services.matchmaker.domain.pairing import Decision
-from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket, State
+from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket
 
 # The store
 
@@ -41,20 +41,11 @@ class Standing(NamedTuple):
     ended: Ended | None = None
 
 
-class Place(NamedTuple):
-    """Where somebody's ticket is."""
-
-    account: UUID
-    ticket_id: UUID
-    state: State
-    table_id: UUID | None
-    answered: bool
-
-
 class Outline(NamedTuple):
     """All that is alive in a pool, in so few words that tens of thousands can be read often."""
 
-    places: Sequence[Place]
+    # Of each account's ticket.
+    marks: Mapping[UUID, int]
     tables: Sequence[QuickTable]
 
 

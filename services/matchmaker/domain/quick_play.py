@@ -61,6 +61,8 @@ class QuickTicket:
     place: int = 0
     answered: bool = False
     game_id: UUID | None = None
+    # Another one whenever anything of this changes; the store's own.
+    mark: int = 0
 
 
 @value

@@ -17,7 +17,6 @@ from services.matchmaker.app.ports import (
     Ended,
     Fenced,
     Outline,
-    Place,
     PreparedTable,
     Standing,
     Started,
@@ -34,9 +33,12 @@ def _us(column: str) -> str:
     return f"(extract(epoch from {column}) * 1000000)::bigint as {column}_us"
 
 
+# What all of a ticket comes to that a table's people see: it changes with the ticket, but not with a sign of life.
+_MARK: Final = "hash_record_extended((ticket_id, state, table_id, nonce is not null), 0)"
 _TICKET_COLUMNS: Final = f"""
     ticket_id, account_id, guest, game_type, variant, room, coffee, rank, companions, {_us("queued_at")}, state,
-    table_id, coalesce(place, 0) as place, nonce is not null as answered, game_id"""
+    table_id, coalesce(place, 0) as place, nonce is not null as answered, game_id,
+    {_MARK} as mark"""
 _TABLE_COLUMNS: Final = f"""
     table_id, game_type, variant, room, rank, {_us("opened_at")}, game_id, commitment,
     dealing_at is not null as dealing"""
@@ -100,9 +102,7 @@ _TAKE_TURN: Final = f"""
 _RELEASE: Final = "update forming set seen_at = 'epoch' where holder = $1"
 # Who takes the turn over waits here until what is written under it has been.
 _FENCE: Final = "select from forming where game_type = $1 and variant = $2 and epoch = $3 and holder = $4 for share"
-_PLACES: Final = """
-    select account_id, ticket_id, state, table_id, nonce is not null
-    from ticket where game_type = $1 and variant = $2 and state < 4"""
+_MARKS: Final = f"select account_id, {_MARK} from ticket where game_type = $1 and variant = $2 and state < 4"
 _TABLES: Final = f"select {_TABLE_COLUMNS} from quick_table where game_type = $1 and variant = $2"
 _LIVE: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1) and state < 4"
 _OPEN: Final = """
@@ -271,9 +271,9 @@ class PostgresQuickPlay:
     async def outline(self, pool: Pool) -> Outline:
         """All that is alive in a pool, of one moment."""
         async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-            places = await session.fetch(_PLACES, *pool)
+            marks = await session.fetch(_MARKS, *pool)
             tables = await session.fetch(_TABLES, *pool)
-        return Outline([Place(*row) for row in places], [_table(row) for row in tables])
+        return Outline({account: mark for account, mark in marks}, [_table(row) for row in tables])
 
     async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:
         """The tickets of these accounts that do not play yet."""
@@ -424,6 +424,7 @@ def _ticket(row: Record) -> QuickTicket:
         row["place"],
         row["answered"],
         row["game_id"],
+        row["mark"],
     )
 
 
