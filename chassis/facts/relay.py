@@ -40,6 +40,7 @@ class Relay:
     def __init__(self, pool: Pool, nats: Client, stream: FactStream) -> None:
         self._pool = pool
         self._nats = nats
+        self._jetstream = nats.jetstream(timeout=PUBLISH_SECONDS)
         self._stream = stream
         self._lease = Lease(f"relay {stream.name}")
         self._pulse = Pulse()
@@ -144,4 +145,4 @@ class Relay:
     async def _publish(self, fact: Fact) -> None:
         assert self._incarnation is not None
         headers = headers_of(self._incarnation, fact)
-        await self._nats.jetstream(timeout=PUBLISH_SECONDS).publish(fact.subject, fact.payload, headers=headers)
+        await self._jetstream.publish(fact.subject, fact.payload, headers=headers)

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from levata.ledger.v1 import entries_pb2
 from levata.table.v1 import facts_pb2
 
 from chassis.database import Pool, open_pool
@@ -12,12 +14,15 @@ from chassis.errors import Refused
 from services.ledger.app.entries import Asked, EntryDesk
 from services.ledger.domain.entries import Entrant, RoomTerms
 from services.ledger.domain.journal import Balance, Currency
+from services.ledger.rpc.entries import EntriesApi
 from services.ledger.store.entries import PostgresEntries
 from tests.conftest import Database
 from tests.ledger import began, cancelled, entry_desk, give, has, tell
 
 ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
 ROOMS = {1: RoomTerms(0, 0, 300), 2: RoomTerms(200, 0, 500), 11: RoomTerms(250_000, 10, 625_000)}
+# What the calls of this service never look at.
+NO_CALL: Any = None
 COIN, GOLD, COFFEE = Currency.COIN, Currency.GOLD, Currency.COFFEE_2
 
 
@@ -101,6 +106,25 @@ async def test_a_repeated_hold_gets_the_first_answer_whatever_the_balances_are_b
     await tell(pool, began(game_id, [ALICE]))
     assert await desk.hold(game_id, asked) == first
     assert (await has(pool, ALICE), await has(pool, BOB)) == (Balance(), Balance(1000))
+
+
+async def test_games_whose_entries_are_held_in_one_call_are_answered_each_for_itself(
+    pool: Pool, desk: EntryDesk
+) -> None:
+    await give(pool, ALICE, 200)
+    over, fresh, twice = uuid4(), uuid4(), uuid4()
+    await tell(pool, cancelled(over))
+    request = entries_pb2.HoldAllRequest()
+    for game_id, accounts in ((over, [ALICE]), (fresh, [ALICE, BOB]), (twice, [BOB, BOB])):
+        entrants = [entries_pb2.Entrant(account_id=str(account), room=2) for account in accounts]
+        request.games.add(game_id=str(game_id), entrants=entrants)
+    api = EntriesApi(desk)
+    for _ in range(2):
+        settled, held, refused = (await api.hold_all(request, NO_CALL)).games
+        assert Refused.from_status(settled.refusal).reason == "GAME_SETTLED"
+        assert [entrant.refusal for entrant in held.held.entrants] == ["", "INSUFFICIENT_COINS"]
+        assert Refused.from_status(refused.refusal).reason == "ENTERED_TWICE"
+    assert await has(pool, ALICE) == Balance(200, 200)
 
 
 async def test_many_holds_of_the_same_game_at_once_are_one(pool: Pool, desk: EntryDesk) -> None:

@@ -7,9 +7,11 @@ from uuid import UUID, uuid4
 
 import grpc
 import pytest
+from google.rpc import status_pb2
 from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import KeyFiles
+from chassis.errors import Refused
 from chassis.log import LogReader
 from rules import registry
 from rules.game import Game
@@ -66,6 +68,11 @@ def prepare(
         seats=seats,
         mode=mode,
     )
+
+
+def reason_in(status: status_pb2.Status) -> str:
+    """Why one of many was refused."""
+    return Refused.from_status(status).reason
 
 
 def create(game_id: str, *accounts: str) -> games_pb2.CreateRequest:
@@ -271,3 +278,19 @@ async def test_list_leaves_out_games_in_which_one_was_not_seated(service: Servic
     for one in mine:
         await service.games.Create(create(one, account, *SEAT_ACCOUNTS[:3]))
     assert await listed(service, account, 1) == mine[::-1]
+
+
+async def test_many_games_in_one_call_are_answered_each_for_itself(service: Service) -> None:
+    wanted = [prepare(), prepare(seats=2), prepare(game_type="whist_of_the_moon"), prepare()]
+    prepared = (await service.games.PrepareAll(games_pb2.PrepareAllRequest(games=wanted))).games
+    assert [game.WhichOneof("outcome") for game in prepared] == ["prepared", "refusal", "refusal", "prepared"]
+    again = (await service.games.PrepareAll(games_pb2.PrepareAllRequest(games=wanted[:1]))).games
+    assert again[0].prepared == prepared[0].prepared
+    one, other = prepared[0].prepared.game_id, prepared[3].prepared.game_id
+    await service.games.Cancel(games_pb2.CancelRequest(game_id=other))
+    asked = [create(one), create(other), create(str(uuid4()))]
+    for _ in range(2):
+        created = (await service.games.CreateAll(games_pb2.CreateAllRequest(games=asked))).games
+        assert created[0].created.version == 1
+        reasons = [reason_in(game.refusal) for game in created[1:]]
+        assert reasons == ["GAME_CANCELLED", "GAME_NOT_FOUND"]

@@ -5,7 +5,9 @@ from uuid import UUID
 
 from levata.ledger.v1 import entries_pb2
 
+from chassis.errors import Refused
 from chassis.rpc import Access, Call, Server
+from chassis.together import each
 from services.ledger.app.entries import Asked, EntryDesk, refusal_reason
 from services.ledger.domain.entries import Entrant
 from services.ledger.domain.journal import Currency
@@ -31,6 +33,15 @@ class EntriesApi:
         ]
         entrants = await self._desk.hold(UUID(request.game_id), asked)
         return entries_pb2.HoldResponse(entrants=map(_entered, entrants))
+
+    async def hold_all(self, request: entries_pb2.HoldAllRequest, call: Call) -> entries_pb2.HoldAllResponse:
+        response = entries_pb2.HoldAllResponse()
+        for answer in await each(self.hold(game, call) for game in request.games):
+            if isinstance(answer, Refused):
+                response.games.add(refusal=answer.status())
+            else:
+                response.games.add(held=answer)
+        return response
 
     async def purses(self, request: entries_pb2.PursesRequest, call: Call) -> entries_pb2.PursesResponse:
         free = await self._desk.purses([UUID(account_id) for account_id in request.account_ids])

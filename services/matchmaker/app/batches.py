@@ -10,6 +10,8 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 QUESTIONS_MAX: Final = 500
+# Of questions about whole tables, which make messages of some hundred bytes each: a message has 64 KB at most.
+TABLES_MAX: Final = 50
 
 
 class Batches(Generic[Q, A]):
@@ -18,9 +20,15 @@ class Batches(Generic[Q, A]):
     A call that fails fails for all of its questions; an answer that is an error fails for its own.
     """
 
-    def __init__(self, name: str, answer: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        answer: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]],
+        at_once_max: int = QUESTIONS_MAX,
+    ) -> None:
         self._name = name
         self._answer = answer
+        self._at_once_max = at_once_max
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._work = Background()
         self._is_working = False
@@ -41,7 +49,7 @@ class Batches(Generic[Q, A]):
     async def _answer_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:QUESTIONS_MAX], self._waiting[QUESTIONS_MAX:]
+                batch, self._waiting = self._waiting[: self._at_once_max], self._waiting[self._at_once_max :]
                 await self._answer_batch(batch)
         finally:
             self._is_working = False

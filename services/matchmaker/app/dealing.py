@@ -14,7 +14,7 @@ import structlog
 
 from chassis.errors import in_a_line
 from chassis.tasks import Background
-from services.matchmaker.app.batches import Batches
+from services.matchmaker.app.batches import TABLES_MAX, Batches
 from services.matchmaker.app.ports import (
     Dealt,
     Ended,
@@ -75,8 +75,8 @@ class Dealing:
         self._now_us = now_us
         # Of tables that are dealt at the same time.
         self._reading = Batches("read tables", store.dealt)
-        self._holding = Batches("hold entries", ledger.hold)
-        self._creating = Batches("create games", games.create_all)
+        self._holding = Batches("hold entries", ledger.hold, TABLES_MAX)
+        self._creating = Batches("create games", games.create_all, TABLES_MAX)
         self._keeping = Batches("keep that games run", store.started)
         self._under_way: set[UUID] = set()
         self._background = Background()

@@ -1,9 +1,8 @@
 """The services that the matchmaker asks. Any of their replicas will do, and every call may be repeated."""
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import grpc
@@ -28,9 +27,7 @@ from services.matchmaker.app.ports import (
     Rank,
     Seat,
 )
-from services.matchmaker.domain.quick_play import QuickTable, QuickTicket
-
-T = TypeVar("T")
+from services.matchmaker.domain.quick_play import Pool, QuickTable
 
 CALL_SECONDS: Final = 3.0
 
@@ -71,15 +68,19 @@ class TableService:
 
     async def prepare(self, request_id: UUID, game_type: str, variant: str, seats: int, mode: str) -> PreparedGame:
         """Fix a game's id and seed."""
-        request = games_pb2.PrepareRequest(
-            request_id=str(request_id),
-            game_type=game_type,
-            variant=variant,
-            seats=seats,
-            mode=table_pb2.Mode.Value(f"MODE_{mode}"),
+        request = _prepare_request(request_id, Pool(game_type, variant), seats, mode)
+        return _prepared(await _ask(self._games, "Prepare", request))
+
+    async def prepare_all(self, tables: Sequence[QuickTable]) -> Sequence[PreparedGame | Exception]:
+        """Fix the games of tables of quick play."""
+        request = games_pb2.PrepareAllRequest(
+            games=[_prepare_request(table.table_id, table.pool, table.pool.capacity, QUICK_PLAY) for table in tables]
         )
-        prepared: games_pb2.PrepareResponse = await _ask(self._games, "Prepare", request)
-        return PreparedGame(UUID(prepared.game_id), prepared.commitment, prepared.day)
+        answer: games_pb2.PrepareAllResponse = await _ask(self._games, "PrepareAll", request)
+        return [
+            Refused.from_status(game.refusal) if game.HasField("refusal") else _prepared(game.prepared)
+            for game in answer.games
+        ]
 
     async def create(
         self, game_id: UUID, seats: Sequence[Seat], clock: Clock = DEFAULT_CLOCK, spectator_delay_seconds: int = 0
@@ -94,19 +95,18 @@ class TableService:
         try:
             await _ask(self._games, "Create", request)
         except Refused as refused:
-            if refused.reason == "GAME_CANCELLED":
-                raise NotCreated from None
-            raise
-
-    async def prepare_all(self, tables: Sequence[QuickTable]) -> Sequence[PreparedGame | Exception]:
-        """Fix the games of tables of quick play."""
-        return await _each(
-            self.prepare(table.table_id, *table.pool, table.pool.capacity, QUICK_PLAY) for table in tables
-        )
+            raise _not_created(refused) from None
 
     async def create_all(self, games: Sequence[NewGame]) -> Sequence[Exception | None]:
         """Start prepared games of quick play."""
-        return await _each(self.create(game.game_id, game.seats) for game in games)
+        request = games_pb2.CreateAllRequest(
+            games=[games_pb2.CreateRequest(game_id=str(game.game_id), seats=map(_setup, game.seats)) for game in games]
+        )
+        answer: games_pb2.CreateAllResponse = await _ask(self._games, "CreateAll", request)
+        return [
+            _not_created(Refused.from_status(game.refusal)) if game.HasField("refusal") else None
+            for game in answer.games
+        ]
 
     async def cancel(self, game_id: UUID) -> bool:
         """Close an id for good, unless its game was created; whether it was."""
@@ -134,15 +134,15 @@ class LedgerService:
 
     async def hold(self, games: Sequence[Entrants]) -> Sequence[Sequence[Entry] | Exception]:
         """Hold all entries of these games."""
-        return await _each(self._hold(game.game_id, game.tickets) for game in games)
-
-    async def _hold(self, game_id: UUID, entrants: Sequence[QuickTicket]) -> Sequence[Entry]:
-        request = entries_pb2.HoldRequest(game_id=str(game_id))
-        for ticket in entrants:
-            request.entrants.add(account_id=str(ticket.account), room=ticket.room, coffee=ticket.coffee)
-        answer: entries_pb2.HoldResponse = await _ask(self._entries, "Hold", request)
+        request = entries_pb2.HoldAllRequest()
+        for game in games:
+            asked = request.games.add(game_id=str(game.game_id))
+            for ticket in game.tickets:
+                asked.entrants.add(account_id=str(ticket.account), room=ticket.room, coffee=ticket.coffee)
+        answer: entries_pb2.HoldAllResponse = await _ask(self._entries, "HoldAll", request)
         return [
-            Entry(UUID(each.account_id), each.refusal, each.coins, each.gold, each.prize) for each in answer.entrants
+            Refused.from_status(game.refusal) if game.HasField("refusal") else _entries(game.held)
+            for game in answer.games
         ]
 
 
@@ -177,18 +177,6 @@ class AccountsService:
         return [tuple(companions.get(account, ())) for account in accounts]
 
 
-async def _each(calls: Iterable[Coroutine[Any, Any, T]]) -> Sequence[T | Exception]:
-    """What each call answered, or how it failed."""
-    return await asyncio.gather(*map(_outcome, calls))
-
-
-async def _outcome(call: Coroutine[Any, Any, T]) -> T | Exception:
-    try:
-        return await call
-    except Exception as error:
-        return error
-
-
 async def _ask(peers: Peers, rpc: str, request: Any) -> Any:
     """An answer, or the other service's refusal as it was; what else fails is grpc's own error."""
     try:
@@ -198,6 +186,29 @@ async def _ask(peers: Peers, rpc: str, request: Any) -> Any:
         if status is None or reason_of(error) is None:
             raise
         raise Refused.from_status(status) from error
+
+
+def _prepare_request(request_id: UUID, pool: Pool, seats: int, mode: str) -> games_pb2.PrepareRequest:
+    return games_pb2.PrepareRequest(
+        request_id=str(request_id),
+        game_type=pool.game_type,
+        variant=pool.variant,
+        seats=seats,
+        mode=table_pb2.Mode.Value(f"MODE_{mode}"),
+    )
+
+
+def _prepared(message: games_pb2.PrepareResponse) -> PreparedGame:
+    return PreparedGame(UUID(message.game_id), message.commitment, message.day)
+
+
+def _not_created(refused: Refused) -> Exception:
+    """What a refusal to create means."""
+    return NotCreated() if refused.reason == "GAME_CANCELLED" else refused
+
+
+def _entries(message: entries_pb2.HoldResponse) -> Sequence[Entry]:
+    return [Entry(UUID(each.account_id), each.refusal, each.coins, each.gold, each.prize) for each in message.entrants]
 
 
 def _setup(seat: Seat) -> games_pb2.SeatSetup:

@@ -80,7 +80,7 @@ _LINES: Final = f"""
     where table_id = $1 order by line_no desc limit {RECENT_LINES}"""
 _SEAT_CHANGED: Final = "select state from friendly_game where game_id = $1 for update"
 _KEEP_GAME: Final = "update friendly_game set state = $2, free_seats = $3 where game_id = $1"
-_OVER: Final = "update friendly_game set over = true where game_id = $1"
+_OVER: Final = "update friendly_game set over = true where game_id = any($1)"
 _FORGET_GAMES: Final = "delete from friendly_game where began_at < levata_now() - interval '2 days'"
 
 
@@ -232,9 +232,9 @@ class PostgresFriendlyTables:
         await self._pool.execute(_FORGET_GAMES)
 
 
-async def game_over(session: Session, game_id: UUID) -> None:
-    """The game is played no more, in the caller's transaction."""
-    await session.execute(_OVER, game_id)
+async def games_over(session: Session, game_ids: Sequence[UUID]) -> None:
+    """These games are played no more, in the caller's transaction."""
+    await session.execute(_OVER, game_ids)
 
 
 async def seat_changed(session: Session, game_id: UUID, seat: int, account: UUID | None, guest: bool) -> None:

@@ -102,7 +102,8 @@ _TAKE_TURN: Final = f"""
 _RELEASE: Final = "update forming set seen_at = 'epoch' where holder = $1"
 # Who takes the turn over waits here until what is written under it has been.
 _FENCE: Final = "select from forming where game_type = $1 and variant = $2 and epoch = $3 and holder = $4 for share"
-_MARKS: Final = f"select account_id, {_MARK} from ticket where game_type = $1 and variant = $2 and state < 4"
+_MARKS: Final = f"""
+    select account_id, {_MARK} as mark from ticket where game_type = $1 and variant = $2 and state < 4"""
 _TABLES: Final = f"select {_TABLE_COLUMNS} from quick_table where game_type = $1 and variant = $2"
 _LIVE: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1) and state < 4"
 _OPEN: Final = """
@@ -179,7 +180,7 @@ _KEEP_ENDED: Final = """
     on conflict (account_id) do update
     set ticket_id = excluded.ticket_id, room = excluded.room, game_type = excluded.game_type,
         variant = excluded.variant, reason = excluded.reason, ended_at = excluded.ended_at"""
-_GAME_OVER: Final = "delete from ticket where game_id = $1 returning account_id"
+_GAMES_OVER: Final = "delete from ticket where game_id = any($1)"
 _FORGET_ENDED: Final = "delete from ended_ticket where ended_at < levata_now() - interval '1 hour'"
 
 
@@ -273,7 +274,7 @@ class PostgresQuickPlay:
         async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
             marks = await session.fetch(_MARKS, *pool)
             tables = await session.fetch(_TABLES, *pool)
-        return Outline({account: mark for account, mark in marks}, [_table(row) for row in tables])
+        return Outline({row["account_id"]: row["mark"] for row in marks}, [_table(row) for row in tables])
 
     async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:
         """The tickets of these accounts that do not play yet."""
@@ -366,9 +367,9 @@ class PostgresQuickPlay:
             yield session
 
 
-async def game_over(session: Session, game_id: UUID) -> Sequence[UUID]:
-    """Nobody plays this game any more, in the caller's transaction; answers who did."""
-    return [row["account_id"] for row in await session.fetch(_GAME_OVER, game_id)]
+async def games_over(session: Session, game_ids: Sequence[UUID]) -> None:
+    """Nobody plays these games any more, in the caller's transaction."""
+    await session.execute(_GAMES_OVER, game_ids)
 
 
 async def seat_given_up(session: Session, account: UUID, game_id: UUID) -> bool:

@@ -15,6 +15,7 @@ from levata.table.v1 import games_pb2, table_pb2
 from chassis.auth import Caller, Role
 from chassis.errors import Refused, refused
 from chassis.rpc import Access, Call, Server, checks_itself, validate
+from chassis.together import each
 from services.table.app import errors
 from services.table.app.delayed import DelayedGame, DelayedGames
 from services.table.app.following import FollowedGame
@@ -51,6 +52,8 @@ _TABLE_ACCESS = {
 _GAMES_ACCESS = {
     "Prepare": Access.by("matchmaker", "tools"),
     "Create": Access.by("matchmaker", "tools"),
+    "PrepareAll": Access.by("matchmaker", "tools"),
+    "CreateAll": Access.by("matchmaker", "tools"),
     # The ledger settles what became of a game whose entries nobody has ended.
     "Cancel": Access.by("ledger", "matchmaker", "tools"),
 }
@@ -88,6 +91,24 @@ class GamesApi:
             sha256(request.SerializeToString(deterministic=True)).digest()[:16],
         )
         return games_pb2.CreateResponse(version=await self._tables.create(new))
+
+    async def prepare_all(self, request: games_pb2.PrepareAllRequest, call: Call) -> games_pb2.PrepareAllResponse:
+        response = games_pb2.PrepareAllResponse()
+        for answer in await each(self.prepare(game, call) for game in request.games):
+            if isinstance(answer, Refused):
+                response.games.add(refusal=answer.status())
+            else:
+                response.games.add(prepared=answer)
+        return response
+
+    async def create_all(self, request: games_pb2.CreateAllRequest, call: Call) -> games_pb2.CreateAllResponse:
+        response = games_pb2.CreateAllResponse()
+        for answer in await each(self.create(game, call) for game in request.games):
+            if isinstance(answer, Refused):
+                response.games.add(refusal=answer.status())
+            else:
+                response.games.add(created=answer)
+        return response
 
     async def cancel(self, request: games_pb2.CancelRequest, call: Call) -> games_pb2.CancelResponse:
         kind = await self._tables.cancel(UUID(request.game_id))
