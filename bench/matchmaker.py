@@ -140,7 +140,11 @@ async def _playing(services: Mapping[str, Service], table_dsn: str, dsn: str, bu
     """As many as want to play, and then half as many as could: how long a full table takes to its start."""
     async with gathered(services, table_dsn, PEOPLE) as crowd:
         await crowd.look(TICKETS_LIMIT / 4, WARM_SECONDS)
-        reached = (await crowd.look(TICKETS_LIMIT, SECONDS)).tickets / SECONDS
+        seen = await crowd.look(TICKETS_LIMIT, SECONDS)
+        reached = seen.tickets / SECONDS
+        assert reached, f"nobody came to play: {seen.failures}"
+        # Who still waits would be served at full speed.
+        await crowd.rest()
         await crowd.look(reached / 2, WARM_SECONDS)
         seen = await crowd.look(reached / 2, START_SECONDS)
     lasted = sorted(await _to_the_start_ms(dsn, seen))

@@ -23,10 +23,12 @@ from bench.load import Metadata, connections
 from bench.servers import Service
 from chassis.tasks import Background
 
-GAME, SEATS = "romanian_whist", 6
+GAME: Final = "romanian_whist"
 CALL_SECONDS: Final = 20.0
 COMING_AT_ONCE: Final = 32
 HERE_SECONDS: Final = 3.0
+# A game goes on for so long, until all its players have heard of it.
+PLAY_SECONDS: Final = 0.5
 # Longer than it takes until everybody knows that the game is no more.
 REST_SECONDS: Final = 2.0
 
@@ -154,6 +156,11 @@ class Crowd:
         self.seen = Seen()
         return seen
 
+    async def rest(self) -> None:
+        """Wait until nobody looks any more."""
+        while any(seeker.looks for seeker in self._all):
+            await asyncio.sleep(REST_SECONDS)
+
     async def stop(self) -> None:
         """End all calls."""
         await self._background.stop()
@@ -164,8 +171,8 @@ class Crowd:
         """One of them was told of a start."""
         told = self.seen.started_at.setdefault(game_id, [])
         told.append(time.time())
-        if len(told) == SEATS:
-            self._cancels.cancel(UUID(game_id))
+        if len(told) == 1:
+            asyncio.get_running_loop().call_later(PLAY_SECONDS, self._cancels.cancel, UUID(game_id))
 
     def rested(self, seeker: _Seeker) -> None:
         """One of them may look again."""
