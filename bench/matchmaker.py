@@ -146,7 +146,7 @@ async def _playing(services: Mapping[str, Service], table_dsn: str, dsn: str, bu
         # Who still waits would be served at full speed.
         await crowd.rest()
         await crowd.look(reached / 2, WARM_SECONDS)
-        seen = await crowd.look(reached / 2, START_SECONDS)
+        seen = await crowd.look(reached / 2, START_SECONDS, to_the_end=True)
     lasted = sorted(await _to_the_start_ms(dsn, seen))
     how = (
         f"{TICKETS_LIMIT:g} wishes a second for {SECONDS:g} s by {PEOPLE:,} people, one replica of each service, all "

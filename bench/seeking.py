@@ -143,8 +143,8 @@ class Crowd:
         self._ready.extend(self._all)
         self.do(self._stay())
 
-    async def look(self, rate: float, seconds: float) -> Seen:
-        """So many wishes a second, whatever becomes of them; what was seen in this time."""
+    async def look(self, rate: float, seconds: float, *, to_the_end: bool = False) -> Seen:
+        """So many wishes a second, whatever becomes of them; what was seen in this time, or until all have played."""
         self.seen = seen = Seen()
         began = time.perf_counter()
         for number in range(round(rate * seconds)):
@@ -153,6 +153,8 @@ class Crowd:
                 self.do(self._ready.popleft().look())
             else:
                 seen.failures["nobody is left who could look"] += 1
+        if to_the_end:
+            await self.rest()
         self.seen = Seen()
         return seen
 
