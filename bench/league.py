@@ -1,7 +1,7 @@
-"""`./levata bench league`: a week with a million players, all of one class: places, live facts, the rebuild, the close.
+"""`./levata bench league`: a week with a million players, all of one class: the rebuild, places, live facts, the close.
 
-The facts are in the ledger's own log, as the ledger would have published them, and reach the league's tables as they
-always do. At its end places must be those that sorting gives.
+The facts are in the logs of the ledger and of the games, as those would have published them. At its end places must be
+those that sorting gives, and the rebuild must have found nothing to mend.
 """
 
 import os
@@ -14,13 +14,17 @@ from typing import Final
 from uuid import UUID
 
 import uvloop
-from levata.ledger.v1 import facts_pb2
+from levata.league.v1 import league_pb2
+from levata.ledger.v1 import facts_pb2 as ledger_facts_pb2
+from levata.table.v1 import facts_pb2, table_pb2
 
 from bench.report import Ratio, less_is_better, more_is_better, tell
-from bench.servers import backend
+from bench.servers import Backend, backend
+from chassis.auth import Signer
 from chassis.database import Pool, open_pool
 from chassis.facts import Fact, FactLog, Head, publish
 from chassis.log import NewFact
+from chassis.rpc import channel
 from rules.calendar import day_begins_us
 from services.league.app.closing import DueWeek, Settled
 from services.league.app.rebuild import Done
@@ -34,72 +38,94 @@ from services.league.store.weeks import PostgresWeeks
 from tools.up.servers import CATALOGUE
 
 PLAYERS: Final = 1_000_000
+# Of six, with all facts of theirs; the others that the prizes are of are left out.
+GAMES: Final = 10_000
+DEALS: Final = 6
 WEEK: Final = date(2026, 11, 9)
 TERMS: Final = read_terms(CATALOGUE)
 NEIGHBOURS: Final = 5
-ASKED: Final = 3_000
+ASKED, WARMING_UP = 3_000, 200
 LIVE_FACTS, LIVE_AT_ONCE = 20_000, 100
+CHECKED: Final = 50
 PUBLISHED_AT_ONCE: Final = 10_000
+CALL_SECONDS: Final = 10.0
 
 PLACE_LIMIT_MS, CLOSE_LIMIT_SECONDS = 10.0, 60.0
 REBUILD_LIMIT, LIVE_LIMIT = 50_000.0, 2_000.0
 
+_GET_STANDING: Final = "/levata.league.v1.League/GetStanding"
 # Prizes of the first rooms with their shares: many are equal.
 _PRIZES: Final = (300, 210, 165, 500, 350, 275, 1_250, 875, 687, 2_500, 1_750, 1_375)
 
 
 def measure() -> list[Ratio]:
     """All figures of the league."""
-    with backend() as running:
-        return uvloop.run(_of_a_week(running.dsn("league"), running.dsn("ledger"), running.dsn("table")))
-
-
-async def _of_a_week(league_dsn: str, ledger_dsn: str, table_dsn: str) -> list[Ratio]:
     chance = random.Random(11)
     accounts = [UUID(bytes=os.urandom(16), version=4) for _ in range(PLAYERS)]
-    async with (
-        await open_pool(league_dsn, "levata bench") as league,
-        await open_pool(ledger_dsn, "levata bench") as ledger_pool,
-        await open_pool(table_dsn, "levata bench") as table,
-    ):
-        await _publish_prizes(ledger_pool, accounts, chance)
-        logs = FactLog(table), FactLog(ledger_pool)
-        await _heard(league, *logs)
-        ratios = [await _rebuild(league, *logs)]
+    with backend() as running:
+        ratios = [uvloop.run(_rebuilt(running, accounts, chance))]
         tell(ratios[-1])
-        ratios.append(await _places(league, accounts, chance))
+        with running.league_service() as league:
+            ratios.append(uvloop.run(_places(league.address, running.signer, accounts, chance)))
         tell(ratios[-1])
-        ratios.append(await _live(league, accounts, chance))
-        tell(ratios[-1])
-        await _assert_places(league, accounts, chance)
-        ratios.append(await _close(league, *logs))
-        tell(ratios[-1])
+        ratios += uvloop.run(_live_and_closed(running, accounts, chance))
     return ratios
 
 
+# What has happened
+
+
 async def _publish_prizes(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> None:
-    for first in range(0, PLAYERS, PUBLISHED_AT_ONCE):
+    for first in range(0, len(accounts), PUBLISHED_AT_ONCE):
         facts = [_prize(account, chance) for account in accounts[first : first + PUBLISHED_AT_ONCE]]
+        async with pool.acquire() as session, session.transaction():
+            await publish(session, facts)
+
+
+async def _publish_games(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> None:
+    games_at_once = PUBLISHED_AT_ONCE // (DEALS + 2)
+    for first in range(0, GAMES, games_at_once):
+        facts = [
+            fact for _ in range(min(games_at_once, GAMES - first)) for fact in _game(chance.sample(accounts, 6), chance)
+        ]
         async with pool.acquire() as session, session.transaction():
             await publish(session, facts)
 
 
 def _prize(account: UUID, chance: random.Random) -> NewFact:
     finished_at_us = day_begins_us(WEEK, UTC) + chance.randrange(7 * 86_400) * 1_000_000
-    paid = facts_pb2.PrizePaidFact(
+    paid = ledger_facts_pb2.PrizePaidFact(
         game_id=str(UUID(int=chance.getrandbits(128), version=4)),
         coins=chance.choice(_PRIZES),
         week=WEEK.isoformat(),
         finished_at_us=finished_at_us,
     )
-    message = facts_pb2.LedgerFact(account_id=str(account), prize_paid=paid)
+    message = ledger_facts_pb2.LedgerFact(account_id=str(account), prize_paid=paid)
     return NewFact(f"levata.ledger.prize_paid.{account}", message.SerializeToString())
 
 
-async def _heard(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> None:
+def _game(accounts: Sequence[UUID], chance: random.Random) -> list[NewFact]:
+    game_id = str(UUID(int=chance.getrandbits(128), version=4))
+    holders = [facts_pb2.FactSeat(account_id=str(account), room=1, prize=300) for account in accounts]
+    created = facts_pb2.CreatedFact(game_type="romanian_whist", variant="quick", mode=table_pb2.MODE_QUICK_PLAY)
+    created.seats.extend(holders)
+    scored = facts_pb2.DealScoredFact(hand_size=8, points=range(6), tricks_won=range(6), bids=range(6), own=[True] * 6)
+    finished = facts_pb2.FinishedFact(
+        game_type="romanian_whist", variant="quick", mode=table_pb2.MODE_QUICK_PLAY, deal_count=DEALS
+    )
+    for place, holder in enumerate(holders, start=1):
+        finished.seats.add(holder=holder, place=place, total=30 - place, own_deals=DEALS, eligible=True)
+    told = [
+        ("created", facts_pb2.GameFact(game_id=game_id, version=1, created=created)),
+        *(("deal_scored", facts_pb2.GameFact(game_id=game_id, version=2, deal_scored=scored)) for _ in range(DEALS)),
+        ("finished", facts_pb2.GameFact(game_id=game_id, version=3, finished=finished)),
+    ]
+    return [NewFact(f"levata.games.{kind}.{game_id}", fact.SerializeToString()) for kind, fact in told]
+
+
+async def _heard(pool: Pool, heads: dict[str, Head]) -> None:
     """The consumers stand at the heads; what they should have added the first rebuild adds."""
-    for consumer, owner in (("league", games_log), ("league-ledger", ledger_log)):
-        head = await owner.head()
+    for consumer, head in heads.items():
         await pool.execute(
             "insert into consumer_checkpoint (consumer, source, incarnation, last) values ($1, $1, $2, $3)",
             consumer,
@@ -108,32 +134,83 @@ async def _heard(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> None:
         )
 
 
-async def _rebuild(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> Ratio:
-    rebuilding = Rebuilding(games_log, ledger_log, games.Effects(UTC, TERMS), pool, TERMS)
-    began = time.perf_counter()
+# Measuring
+
+
+async def _rebuilt(running: Backend, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
+    async with (
+        await open_pool(running.dsn("league"), "levata bench") as league,
+        await open_pool(running.dsn("ledger"), "levata bench") as ledger_pool,
+        await open_pool(running.dsn("table"), "levata bench") as table,
+    ):
+        await _publish_prizes(ledger_pool, accounts, chance)
+        await _publish_games(table, accounts, chance)
+        logs = FactLog(table), FactLog(ledger_pool)
+        heads = [await log.head() for log in logs]
+        await _heard(league, dict(zip(("league", "league-ledger"), heads, strict=True)))
+        rebuilding = Rebuilding(*logs, games.Effects(UTC, TERMS), league, TERMS)
+        await _rebuild(rebuilding)
+        seconds, done = await _rebuild(rebuilding)
+    assert done.differences == 0, f"{done.differences} rows came out otherwise the second time"
+    facts = sum(head.last for head in heads)
+    how = (
+        f"{PLAYERS:,} prizes and {GAMES:,} games, {facts:,} facts from the logs to the switch; {done.rows:,} rows "
+        "compared and nothing found to mend; peer: the limit"
+    )
+    return more_is_better("rebuild", [facts / seconds], [REBUILD_LIMIT], "facts/s", 1.0, how)
+
+
+async def _rebuild(rebuilding: Rebuilding) -> tuple[float, Done]:
+    """The seconds until the new build was switched to; the old one is dropped after them."""
+    began, switched_at = time.perf_counter(), 0.0
     done = None
     async for step in rebuilding.rebuild(dry_run=False):
-        done = step
-    seconds = time.perf_counter() - began
-    assert isinstance(done, Done) and done.switched
-    how = f"{PLAYERS:,} facts from the log to the switch, scores and the comparison included; peer: the limit"
-    return more_is_better("rebuild", [PLAYERS / seconds], [REBUILD_LIMIT], "facts/s", 1.0, how)
+        if isinstance(step, Done):
+            done, switched_at = step, time.perf_counter()
+    assert done is not None and done.switched
+    return switched_at - began, done
 
 
-async def _places(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
-    standings, board = PostgresStandings(pool), league_board(WEEK, LeagueClass.JACK)
+async def _places(address: str, signer: Signer, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
+    request = league_pb2.GetStandingRequest(neighbours=NEIGHBOURS)
+    request.board.league.week = WEEK.isoformat()
+    # A word of Python's.
+    setattr(request.board.league, "class", LeagueClass.JACK.label)
     took = []
-    for number in range(ASKED + 200):
-        account = chance.choice(accounts)
-        began = time.perf_counter()
-        around = await standings.around(board, account, NEIGHBOURS)
-        # The first ones warm up.
-        if number >= 200:
-            took.append((time.perf_counter() - began) * 1_000)
-        assert any(line.account_id == account for line in around.lines)
+    async with channel(address) as connection:
+        ask = connection.unary_unary(
+            _GET_STANDING,
+            request_serializer=league_pb2.GetStandingRequest.SerializeToString,
+            response_deserializer=league_pb2.GetStandingResponse.FromString,
+        )
+        for number in range(WARMING_UP + ASKED):
+            account = str(chance.choice(accounts))
+            shown = (("authorization", f"Bearer {signer.player_token(account, False, 3_600)}"),)
+            began = time.perf_counter()
+            standing = await ask(request, metadata=shown, timeout=CALL_SECONDS)
+            if number >= WARMING_UP:
+                took.append((time.perf_counter() - began) * 1_000)
+            assert standing.own.account_id == account and len(standing.around) > NEIGHBOURS
     p99 = quantiles(took, n=100)[98]
-    how = f"p99 of {ASKED:,} random players of {PLAYERS:,}, {NEIGHBOURS} neighbours each way, one after another"
-    return less_is_better("own_place", [p99], [PLACE_LIMIT_MS], "ms", 1.0, f"{how}; peer: the limit")
+    how = (
+        f"over gRPC, p99 of {ASKED:,} random players of {PLAYERS:,}, {NEIGHBOURS} neighbours each way, "
+        "one after another; peer: the limit"
+    )
+    return less_is_better("own_place", [p99], [PLACE_LIMIT_MS], "ms", 1.0, how)
+
+
+async def _live_and_closed(running: Backend, accounts: Sequence[UUID], chance: random.Random) -> list[Ratio]:
+    async with (
+        await open_pool(running.dsn("league"), "levata bench") as league,
+        await open_pool(running.dsn("ledger"), "levata bench") as ledger_pool,
+        await open_pool(running.dsn("table"), "levata bench") as table,
+    ):
+        ratios = [await _live(league, accounts, chance)]
+        tell(ratios[-1])
+        await _assert_places(league, accounts, chance)
+        ratios.append(await _close(league, FactLog(table), FactLog(ledger_pool)))
+        tell(ratios[-1])
+    return ratios
 
 
 async def _live(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
@@ -154,9 +231,7 @@ async def _live(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> 
 
 async def _close(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> Ratio:
     games_head, ledger_head = await games_log.head(), await ledger_log.head()
-    due = DueWeek(
-        WEEK, Head(games_head.incarnation, games_head.last), Settled(ledger_head.incarnation, ledger_head.last, ())
-    )
+    due = DueWeek(WEEK, games_head, Settled(ledger_head.incarnation, ledger_head.last, ()))
     began = time.perf_counter()
     assert await PostgresWeeks(pool, TERMS).close(due)
     seconds = time.perf_counter() - began
@@ -168,15 +243,15 @@ async def _close(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> Ratio:
 async def _assert_places(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> None:
     """Places are those that sorting gives."""
     standings, board = PostgresStandings(pool), league_board(WEEK, LeagueClass.JACK)
-    asked = chance.sample(accounts, 50)
     rows = await pool.fetch(
         """select account_id, place from (
             select account_id, row_number() over (order by points desc, reached_us, account_id) as place
             from score where build = (select build from live_build)
         ) ranked where account_id = any($1)""",
-        asked,
+        chance.sample(accounts, CHECKED),
         timeout=60,
     )
+    assert len(rows) == CHECKED
     for account_id, place in rows:
         (line,) = (await standings.around(board, account_id, 0)).lines
         assert line.place == place, f"{account_id} is told to be {line.place} and is {place}"

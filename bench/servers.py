@@ -75,10 +75,14 @@ class Backend:
     @contextlib.contextmanager
     def ledger_service(self) -> Iterator[Service]:
         """A ledger by the repository's catalogue; the services that it hears are not there."""
-        peers = {name: [f"127.0.0.1:{free_port()}"] for name in ("table", "accounts", "league")}
-        own = {"LEVATA_CATALOGUE_FILE": str(CATALOGUE), "LEVATA_PEERS": json.dumps(peers)}
-        with self._service("ledger", own | self._service_token("ledger")) as ledger:
+        with self._service("ledger", self._alone("ledger", "table", "accounts", "league")) as ledger:
             yield ledger
+
+    @contextlib.contextmanager
+    def league_service(self) -> Iterator[Service]:
+        """A league by the repository's catalogue; the services that it hears are not there."""
+        with self._service("league", self._alone("league", "table", "accounts", "ledger")) as league:
+            yield league
 
     @contextlib.contextmanager
     def all_services(self) -> Iterator[Mapping[str, Service]]:
@@ -106,6 +110,11 @@ class Backend:
             "LEVATA_CODES_PER_ADDRESS": "1000000",
             "LEVATA_CODES_PER_PEER": "1000000",
         }
+
+    def _alone(self, name: str, *peers: str) -> dict[str, str]:
+        addresses = {peer: [f"127.0.0.1:{free_port()}"] for peer in peers}
+        own = {"LEVATA_CATALOGUE_FILE": str(CATALOGUE), "LEVATA_PEERS": json.dumps(addresses)}
+        return own | self._service_token(name)
 
     def _service_token(self, name: str) -> dict[str, str]:
         token = self.keys.jwks.with_name(f"{name}.token")
