@@ -257,6 +257,28 @@ async def test_it_is_the_same_with_closes_in_the_middle_of_it(league: League, se
     assert (await league.rebuild())[0] == []
 
 
+async def test_what_is_told_twice_or_only_as_taken_back_comes_out_the_same(league: League) -> None:
+    game = game_finished(0, [seat(ALICE, 1), seat(BOB, 2)], mode=table_pb2.MODE_FRIENDLY)
+    first, second = (UUID(int=number, version=4) for number in (101, 102))
+    begun = [daily_begun(0, ALICE, MONDAY.isoformat(), game_id) for game_id in (second, first, second)]
+    kept, back, unknown = prize_paid(0, ALICE, 900), prize_paid(0, BOB, 500), prize_paid(0, CAROL, 70)
+    await league.tell(league.games, [game, *begun, game])
+    await league.tell(
+        league.ledger, [kept, back, kept, refunded(0, unknown), refunded(0, back), back, refunded(0, back)]
+    )
+    await league.hear_all()
+    assert await standings(league.own, MONDAY) == {"jack": [(ALICE, 900)]}
+    for _ in range(2):
+        differences, done = await league.rebuild()
+        # Two seats, their counts and progress, one attempt, three prizes, a score in the league and two friendly ones.
+        assert (differences, done.rows) == ([], 2 + 2 + 2 + 1 + 3 + 1 + 2)
+    assert await standings(league.own, MONDAY) == {"jack": [(ALICE, 900)]}
+    # What is read is the new build: there is no other any more.
+    assert await league.own.fetchval("select count(*) from build") == 1
+    tables = "select count(*) from pg_class where relname ~ '^(prize|score|seat_result)_[0-9]+$'"
+    assert await league.own.fetchval(tables) == 3
+
+
 async def test_after_a_restore_of_the_ledger_its_numbers_come_again_and_closed_weeks_stay(league: League) -> None:
     alice, bob, carol, dave = (prize_paid(0, account, 900 - n) for n, account in enumerate(ACCOUNTS[:4]))
     league.move_clock()
