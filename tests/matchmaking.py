@@ -1,9 +1,10 @@
 """A whole backend for tests of the matchmaker, its services as processes of their own, and players at it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from threading import Thread
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -24,6 +25,7 @@ from services.ledger.domain.journal import Currency
 from tests.conftest import Database
 from tests.ledger import give
 from tools.embedded.process import free_port
+from tools.faults.link import Link
 from tools.up.service import ServiceProcess
 
 SERVICES: Final = ("accounts", "table", "ledger", "league", "matchmaker")
@@ -91,6 +93,14 @@ class Backend:
         async with await open_pool(self.database.dsn("ledger"), "test", connections_max=1) as pool:
             await give(pool, player.account, amount, currency)
 
+    async def left(self, player: "Player", currency: Currency) -> int:
+        """What a player has, once nothing of it is held any more."""
+        query = "select posted, held from balance where account = $1 and currency = $2"
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (row := (await self.rows("ledger", query, player.account, currency.value))[0])["held"]:
+                await asyncio.sleep(POLL_SECONDS)
+        return int(row["posted"])
+
     async def raise_level(self, player: "Player", xp: int) -> None:
         """XP, out of the blue."""
         await self.rows(
@@ -120,6 +130,27 @@ class Backend:
                 with suppress(grpc.aio.AioRpcError):
                     await player.here()
             await asyncio.sleep(HERE_SECONDS)
+
+
+@contextmanager
+def link() -> Iterator[Link]:
+    """A way to an address that nobody has yet, in a thread of its own: for services that a module's tests share."""
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    def done(work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE_SECONDS)
+
+    made = Link("way", Address("127.0.0.1", free_port()))
+    done(made.start())
+    try:
+        yield made
+    finally:
+        done(made.stop())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @dataclass(frozen=True)
@@ -200,15 +231,18 @@ def start_backend(
     replicas: int = 1,
     services: Sequence[str] = SERVICES,
     settings: Mapping[str, str] | None = None,
-    ways: Mapping[str, Address] | None = None,
+    way_to_table: Link | None = None,
 ) -> Backend:
-    """Start one replica of each service, and so many of the matchmaker, which is told these settings and reaches other
-    services by these ways."""
+    """Start one replica of each service, and so many of the matchmaker, which is told these settings, and may reach the
+    table service by a link."""
     addresses = {
         name: [Address("127.0.0.1", free_port()) for _ in range(replicas if name == "matchmaker" else 1)]
         for name in services
     }
-    own = {"peers": addresses | {name: [way] for name, way in (ways or {}).items()}, "settings": settings}
+    own: dict[str, Any] = {"peers": addresses, "settings": settings}
+    if way_to_table is not None:
+        addresses["table"] = [way_to_table.target]
+        own["peers"] = addresses | {"table": [way_to_table.address]}
     processes = {
         name: [
             start(

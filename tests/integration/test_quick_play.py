@@ -1,14 +1,17 @@
 """Quick play with real services: from the wish to the game, and what must hold on the way (platform.md, "Rooms")."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from levata.accounts.v1 import devices_pb2
+from levata.league.v1 import standings_pb2
 from levata.ledger.v1 import entries_pb2
 from levata.matchmaker.v1 import facts_pb2, matchmaker_pb2
-from levata.table.v1 import table_pb2
+from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import KeyFiles
 from services.ledger.domain.journal import Currency
@@ -22,16 +25,31 @@ from tests.matchmaking import (
     SEATED,
     Backend,
     Player,
+    link,
     start_backend,
 )
+from tools.faults.link import Link
 from tools.up.service import ServiceProcess
 
-SIX = 6
+FOUR, SIX = 4, 6
+# Level 3, and what the catalogue has.
+XP_OF_ROOM_2, ENTRY_OF_ROOM_2 = 300, 200
+ENTRIES = entries_pb2.DESCRIPTOR.services_by_name["Entries"]
+STANDINGS = standings_pb2.DESCRIPTOR.services_by_name["Standings"]
+DEVICES = devices_pb2.DESCRIPTOR.services_by_name["Devices"]
 
 
 @pytest.fixture(scope="module")
-def running(module_start_service: Callable[..., ServiceProcess], module_database: Database, keys: KeyFiles) -> Backend:
-    return start_backend(module_start_service, module_database, keys, replicas=2)
+def way_to_table() -> Iterator[Link]:
+    with link() as way:
+        yield way
+
+
+@pytest.fixture(scope="module")
+def running(
+    module_start_service: Callable[..., ServiceProcess], module_database: Database, keys: KeyFiles, way_to_table: Link
+) -> Backend:
+    return start_backend(module_start_service, module_database, keys, replicas=2, way_to_table=way_to_table)
 
 
 @pytest.fixture
@@ -137,25 +155,121 @@ async def test_rooms_tell_what_is_open_and_why_not(backend: Backend) -> None:
     assert [room.number for room in rooms if room.next_vip_day] == [6, 10, 12]
 
 
-async def test_who_cannot_pay_any_more_is_replaced_by_a_bot(backend: Backend) -> None:
-    """The coffee is spent between the wish and the deal."""
-    rich, broke = backend.player(), backend.player()
-    await backend.give(broke, 1, Currency.COFFEE_2)
-    ticket = await broke.enqueue(1, "oh_hell", coffee="coffee_2")
-    await rich.enqueue(1, "oh_hell")
-    await broke.has_table()
-    entries = backend.stub(
-        backend.addresses["ledger"][0],
-        backend.signer.service_token("tools", 60),
-        entries_pb2.DESCRIPTOR.services_by_name["Entries"],
-    )
+async def test_who_cannot_pay_any_more_is_replaced_by_a_bot_and_nobody_pays_for_it(backend: Backend) -> None:
+    """One's coffee, and another one's coins, are spent between the wish and the deal."""
+    rich, without_coffee, without_coins = players = [backend.player() for _ in range(3)]
+    for player in players:
+        await backend.raise_level(player, XP_OF_ROOM_2)
+        await backend.give(player, ENTRY_OF_ROOM_2)
+    await backend.give(without_coffee, 1, Currency.COFFEE_2)
+    first = await without_coffee.enqueue(2, "oh_hell", coffee="coffee_2")
+    second = await without_coins.enqueue(2, "oh_hell")
+    await rich.enqueue(2, "oh_hell")
+    await without_coins.has_table()
     elsewhere = entries_pb2.HoldRequest(game_id=str(uuid4()))
-    elsewhere.entrants.add(account_id=str(broke.account), room=1, coffee="coffee_2")
-    assert not (await entries.Hold(elsewhere)).entrants[0].refusal
-    ended = await broke.becomes(ENDED)
-    assert (ended.ticket_id, ended.ended) == (ticket.ticket_id, "INSUFFICIENT_COFFEE")
+    elsewhere.entrants.add(account_id=str(without_coffee.account), room=1, coffee="coffee_2")
+    elsewhere.entrants.add(account_id=str(without_coins.account), room=2)
+    held = await backend.service("ledger", ENTRIES).Hold(elsewhere)
+    assert [entrant.refusal for entrant in held.entrants] == ["", ""]
+    ended = await asyncio.gather(without_coffee.becomes(ENDED), without_coins.becomes(ENDED))
+    assert [(each.ticket_id, each.ended) for each in ended] == [
+        (first.ticket_id, "INSUFFICIENT_COFFEE"),
+        (second.ticket_id, "INSUFFICIENT_COINS"),
+    ]
     await all_playing(rich)
-    assert await seats_of(rich) == ["", str(rich.account), "", ""]
+    # Nobody has the places of those who are not there.
+    assert Counter(await seats_of(rich)) == {str(rich.account): 1, "": 3}
+    assert await backend.left(rich, Currency.COIN) == 0
+    assert await backend.left(without_coffee, Currency.COIN) == ENTRY_OF_ROOM_2
+
+
+async def test_a_lost_answer_to_create_makes_no_second_game_and_loses_no_entry(
+    backend: Backend, way_to_table: Link
+) -> None:
+    players = [backend.player(replica=number % 2) for number in range(FOUR)]
+    *early, last = players
+    for player in players:
+        await backend.give(player, 1, Currency.COFFEE_2)
+    for player in early:
+        await player.enqueue(1, "klaverjas", coffee="coffee_2")
+    # Their table's game is prepared: what is asked of the table service next is to create it.
+    table = await early[0].has_table()
+    way_to_table.answers_to_lose = 1
+    await last.enqueue(1, "klaverjas", coffee="coffee_2")
+    answers = await asyncio.gather(*map(answer_when_shown, players))
+    assert answers == [table.game_id] * FOUR
+    assert await all_playing(*players) == table.game_id
+    assert way_to_table.answers_to_lose == 0
+    assert [fact.WhichOneof("kind") for fact in await told(backend, table.table_id)][-2:] == ["seated", "started"]
+    assert [await backend.left(player, Currency.COFFEE_2) for player in players] == [0] * FOUR
+    await leave(table.game_id, *players)
+
+
+async def test_people_of_a_game_that_was_cancelled_look_for_another_table_with_the_same_tickets(
+    backend: Backend,
+) -> None:
+    """As the ledger has it settled when who deals is gone for too long."""
+    players = [backend.player(replica=number % 2) for number in range(FOUR)]
+    *early, last = players
+    for player in players:
+        await backend.give(player, 1, Currency.COFFEE_2)
+    tickets = [await player.enqueue(1, "klaverjas", coffee="coffee_2") for player in early]
+    table = await early[0].has_table()
+    cancelled = await backend.games.Cancel(games_pb2.CancelRequest(game_id=table.game_id))
+    assert cancelled.outcome == games_pb2.CancelResponse.OUTCOME_CANCELLED
+    tickets.append(await last.enqueue(1, "klaverjas", coffee="coffee_2"))
+    again = await asyncio.gather(*(player.becomes(PLAYING) for player in players))
+    assert {(each.ticket_id, each.queued_at_ms) for each in again} == {
+        (each.ticket_id, each.queued_at_ms) for each in tickets
+    }
+    assert table.game_id not in {each.game_id for each in again}
+    closed = (await told(backend, table.table_id))[-1]
+    assert closed.closed.reason == "NOT_CREATED"
+    assert [await backend.left(player, Currency.COFFEE_2) for player in players] == [0] * FOUR
+    for player, ticket in zip(players, again, strict=True):
+        await leave(ticket.game_id, player)
+
+
+async def test_a_thousand_are_asked_about_at_once(backend: Backend) -> None:
+    """As many as the matchmaker asks other services about when hundreds come at the same time, in their order."""
+    player = backend.player()
+    await backend.raise_level(player, XP_OF_ROOM_2)
+    await backend.give(player, 7)
+    accounts = [str(uuid4()) for _ in range(999)] + [str(player.account)]
+    purses = await backend.service("ledger", ENTRIES).Purses(entries_pb2.PursesRequest(account_ids=accounts))
+    assert [purse.free.get("coin", 0) for purse in purses.purses] == [0] * 999 + [7]
+    ranks = await backend.service("league", STANDINGS).Ranks(standings_pb2.RanksRequest(account_ids=accounts))
+    assert [rank.xp for rank in ranks.ranks] == [0] * 999 + [XP_OF_ROOM_2]
+    companions = devices_pb2.CompanionsRequest(account_ids=accounts)
+    assert not (await backend.service("accounts", DEVICES).Companions(companions)).pairs
+    with refused("INVALID_REQUEST"):
+        await backend.service("ledger", ENTRIES).Purses(entries_pb2.PursesRequest(account_ids=[*accounts, accounts[0]]))
+
+
+async def test_what_makes_no_sense_or_is_anothers_is_refused(backend: Backend) -> None:
+    player, other = backend.player(), backend.player(replica=1)
+    long = "x" * 10_000
+    for reason, method, request in (
+        ("INVALID_REQUEST", "Enqueue", matchmaker_pb2.EnqueueRequest(room=0, game_type="euchre")),
+        ("INVALID_REQUEST", "Enqueue", matchmaker_pb2.EnqueueRequest(room=13, game_type="euchre")),
+        ("INVALID_REQUEST", "Enqueue", matchmaker_pb2.EnqueueRequest(room=1, game_type=long)),
+        ("UNKNOWN_GAME", "Enqueue", matchmaker_pb2.EnqueueRequest(room=1, game_type="euchre\0")),
+        ("INVALID_REQUEST", "Enqueue", matchmaker_pb2.EnqueueRequest(room=1, game_type="euchre", coffee="tea")),
+        ("INVALID_REQUEST", "CancelTicket", matchmaker_pb2.CancelTicketRequest(ticket_id="mine")),
+        ("INVALID_REQUEST", "AddNonce", matchmaker_pb2.AddNonceRequest(game_id=str(uuid4()), nonce=bytes(33))),
+        ("INVALID_REQUEST", "Solo", matchmaker_pb2.SoloRequest(request_id="1", game_type="euchre")),
+        ("UNKNOWN_GAME", "Daily", matchmaker_pb2.DailyRequest(game_type="poker")),
+    ):
+        with refused(reason):
+            await player.call(method, request)
+    ticket = await other.enqueue(1, "oh_hell")
+    table = await other.has_table()
+    await player.cancel(ticket.ticket_id)
+    with refused("NOTHING_TO_ANSWER"):
+        await player.answer(table.game_id, b"not mine")
+    now = await other.ticket()
+    assert now is not None and now.ticket_id == ticket.ticket_id
+    await other.cancel(ticket.ticket_id)
 
 
 async def test_nonces_are_taken_from_the_commitment_to_the_deal(backend: Backend) -> None:
@@ -194,16 +308,28 @@ async def test_who_cancels_is_never_seated_and_who_stays_plays(backend: Backend)
         await leave(game_id, *own)
 
 
-async def answer_and(player: Player, cancelling: Coroutine[Any, Any, None] | None) -> bool:
-    """Answer the commitment when it is shown, and cancel at the same time; whether that came before the deal."""
+async def shown_to(player: Player) -> str:
+    """The game whose commitment is shown, or that runs already."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (ticket := await player.ticket()) is None or not (ticket.table.game_id or ticket.game_id):
             await asyncio.sleep(POLL_SECONDS)
-    answering = player.answer(ticket.table.game_id or ticket.game_id)
+    return ticket.table.game_id or ticket.game_id
+
+
+async def answer_when_shown(player: Player) -> str:
+    """Answer the commitment, unless it is dealt already; the game."""
+    game_id = await shown_to(player)
+    await outcomes(player.answer(game_id))
+    return game_id
+
+
+async def answer_and(player: Player, cancelling: Coroutine[Any, Any, None] | None) -> bool:
+    """Answer the commitment when it is shown, and cancel at the same time; whether that came before the deal."""
+    game_id = await shown_to(player)
     if cancelling is None:
-        await outcomes(answering)
+        await outcomes(player.answer(game_id))
         return False
-    _, reasons = await outcomes(answering, cancelling)
+    _, reasons = await outcomes(player.answer(game_id), cancelling)
     # Who has left has nothing to answer; who comes too late to answer comes too late to leave.
     return not {"DEALING", "ALREADY_PLAYING"} & set(reasons)
 

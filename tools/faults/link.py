@@ -25,14 +25,15 @@ class Link:
     def __init__(self, name: str, target: Address) -> None:
         self.name = name
         self.address = Address("127.0.0.1", free_port())
-        self._target = target
+        self.target = target
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
         self._open = True
         self._delay_seconds = 0.0
         self._flows = asyncio.Event()
         self._flows.set()
-        self._answers_to_lose = 0
+        # Of the next requests; it counts down.
+        self.answers_to_lose = 0
 
     async def start(self) -> None:
         """Begin to listen."""
@@ -75,14 +76,14 @@ class Link:
 
     def lose_answers(self, count: int) -> None:
         """Let the next `count` requests through, swallow what is answered, and cut their connections."""
-        self._answers_to_lose = count
+        self.answers_to_lose = count
 
     def mend(self) -> None:
         """All is well from now on."""
         self._open = True
         self._flows.set()
         self._delay_seconds = 0.0
-        self._answers_to_lose = 0
+        self.answers_to_lose = 0
 
     # What goes through
 
@@ -93,7 +94,7 @@ class Link:
         connection = _Connection(self, reader, writer)
         self._connections.add(connection)
         try:
-            await connection.run(self._target)
+            await connection.run(self.target)
         finally:
             self._connections.discard(connection)
 
@@ -105,9 +106,9 @@ class Link:
 
     def takes_answer(self) -> bool:
         """Whether the answer to a request that goes through now is lost."""
-        if not self._answers_to_lose:
+        if not self.answers_to_lose:
             return False
-        self._answers_to_lose -= 1
+        self.answers_to_lose -= 1
         return True
 
 

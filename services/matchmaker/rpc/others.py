@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import grpc
+from google.rpc import status_pb2
 from levata.accounts.v1 import devices_pb2
 from levata.league.v1 import standings_pb2
 from levata.ledger.v1 import entries_pb2
@@ -133,17 +134,14 @@ class LedgerService:
         return [purse.free for purse in answer.purses]
 
     async def hold(self, games: Sequence[Entrants]) -> Sequence[Sequence[Entry] | Exception]:
-        """Hold all entries of these games."""
+        """Hold all entries of these games; NotCreated for one whose id was closed."""
         request = entries_pb2.HoldAllRequest()
         for game in games:
             asked = request.games.add(game_id=str(game.game_id))
             for ticket in game.tickets:
                 asked.entrants.add(account_id=str(ticket.account), room=ticket.room, coffee=ticket.coffee)
         answer: entries_pb2.HoldAllResponse = await _ask(self._entries, "HoldAll", request)
-        return [
-            Refused.from_status(game.refusal) if game.HasField("refusal") else _entries(game.held)
-            for game in answer.games
-        ]
+        return [_not_held(game.refusal) if game.HasField("refusal") else _entries(game.held) for game in answer.games]
 
 
 class LeagueService:
@@ -209,6 +207,12 @@ def _not_created(refused: Refused) -> Exception:
 
 def _entries(message: entries_pb2.HoldResponse) -> Sequence[Entry]:
     return [Entry(UUID(each.account_id), each.refusal, each.coins, each.gold, each.prize) for each in message.entrants]
+
+
+def _not_held(status: status_pb2.Status) -> Exception:
+    refused = Refused.from_status(status)
+    # Nobody begins a game of ours before its entries are held: it was cancelled.
+    return NotCreated() if refused.reason == "GAME_SETTLED" else refused
 
 
 def _setup(seat: Seat) -> games_pb2.SeatSetup:
