@@ -291,7 +291,8 @@ class Ledger(Protocol):
         ...
 
     async def hold(self, games: Sequence[Entrants]) -> Sequence[Sequence[Entry] | Exception]:
-        """Hold all entries of these games; NotCreated for one whose id was closed."""
+        """Hold all entries of these games; for each what became of them, or why nothing could be held: NotCreated
+        where its id was closed."""
         ...
 
 
