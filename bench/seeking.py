@@ -25,7 +25,7 @@ from chassis.tasks import Background
 
 GAME: Final = "romanian_whist"
 CALL_SECONDS: Final = 20.0
-COMING_AT_ONCE: Final = 32
+COMING_AT_ONCE, COMING_SECONDS = 32, 120.0
 HERE_SECONDS: Final = 3.0
 # A game goes on for so long, until all its players have heard of it.
 PLAY_SECONDS: Final = 0.5
@@ -192,7 +192,7 @@ class Crowd:
         )
         for number in numbers:
             request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
-            guest = await create(request, timeout=CALL_SECONDS)
+            guest = await create(request, timeout=COMING_SECONDS)
             accounts = self._accounts[number % len(self._accounts)]
             matchmaker = self._matchmaker[number % len(self._matchmaker)]
             seeker = _Seeker(self, accounts, matchmaker, guest.access_token)
