@@ -24,7 +24,7 @@ TOOLS: Final = "tools"
 OPERATOR: Final = "operator"
 
 
-class _ClockAhead(Clock):
+class ClockAhead(Clock):
     """The machine's time, and so much."""
 
     def __init__(self, ahead: timedelta) -> None:
@@ -50,7 +50,7 @@ class Tokens:
     def issue(self, signing_key: Path, services: Iterable[str], ahead: timedelta = NOT_AHEAD) -> None:
         """Write new ones for all, for services whose clocks run ahead by so much."""
         self._issued_at, self._key = time.time(), signing_key.read_text()
-        signer = Signer.from_file(signing_key, _ClockAhead(ahead))
+        signer = Signer.from_file(signing_key, ClockAhead(ahead))
         tokens = {name: signer.service_token(name, TOKEN_SECONDS) for name in (*services, TOOLS)}
         tokens[OPERATOR] = signer.operator_token(OPERATOR, TOKEN_SECONDS)
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from tools.faults.checker import check
 from tools.faults.rounds import play_round
-from tools.faults.schedule import draw
+from tools.faults.schedule import Plan, draw
 from tools.faults.world import World
 
 TABLES = 2
@@ -16,6 +16,8 @@ TABLES = 2
 SEEDS = [803, 827, 1105]
 # With entries of three people, and the ledger killed early, and stalled and killed late.
 MONEY_SEED = 86
+# With the end of a week, about which one league is killed, and the other one stalled and then killed.
+WEEK_SEED = 206
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -25,12 +27,17 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         yield world
 
 
+def plan(world: World, seed: int, *, money: bool = False, weeks: bool = False) -> Plan:
+    """What the seed stands for, with these parts of it."""
+    return draw(seed, list(world.processes), list(world.links), money=money, matches=False, weeks=weeks)
+
+
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_round_keeps_every_promise(world: World, seed: int) -> None:
-    evidence = await play_round(world, draw(seed, list(world.processes), list(world.links), money=False, matches=False))
+    evidence = await play_round(world, plan(world, seed))
     assert check(evidence) == []
     assert evidence.games
 
@@ -39,8 +46,19 @@ async def test_round_keeps_every_promise(world: World, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_round_with_money_keeps_every_promise(world: World) -> None:
-    evidence = await play_round(world, draw(MONEY_SEED, list(world.processes), list(world.links), matches=False))
+    evidence = await play_round(world, plan(world, MONEY_SEED, money=True))
     assert check(evidence) == []
     # Somebody entered, somebody got an entry back, and a game was paid for.
     assert {move.kind for move in evidence.ledger.moves} >= {"pending", "post", "void"}
     assert evidence.ledger.settled
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
+async def test_round_in_which_a_week_ends_keeps_every_promise(world: World) -> None:
+    evidence = await play_round(world, plan(world, WEEK_SEED, weeks=True))
+    assert check(evidence) == []
+    assert evidence.weeks.ended in [close.week for close in evidence.weeks.closes]
+    # Somebody has won something, before the end or after it.
+    assert evidence.weeks.placings

@@ -40,6 +40,7 @@ from tools.faults.evidence import (
     Move,
     PlaceCount,
     SeatResult,
+    Weeks,
 )
 from tools.faults.history import (
     Acknowledged,
@@ -204,7 +205,8 @@ class Round:
         marks = Marks({"tables": 0, "matchmaker": 0})
         facts = {"tables": self.facts, "matchmaker": self.table_facts}
         games, league, ledger, matches = [self.game()], self.league, self.ledger, self.matches
-        return Evidence(history, games, facts, marks, league, ledger, matches, self.begun, self.hosts, 2)
+        weeks = Weeks(None, (), (), (), frozenset(), (), ())
+        return Evidence(history, games, facts, marks, league, ledger, matches, weeks, self.begun, self.hosts, 2)
 
     def findings(self) -> set[str]:
         """The checks that found something."""

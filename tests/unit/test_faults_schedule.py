@@ -4,9 +4,12 @@ import pytest
 
 from tools.faults.schedule import FIRST_SECONDS, LAST_SECONDS, SUDDEN, Deed, Fate, Wish, draw
 
-PROCESSES = ["postgres", "nats", "accounts", "table-1", "table-2", "ledger", "league", "matchmaker-1", "matchmaker-2"]
+PROCESSES = [
+    *("postgres", "nats", "accounts", "table-1", "table-2"),
+    *("ledger", "league-1", "league-2", "matchmaker-1", "matchmaker-2"),
+]
 LINKS = [
-    *(">table-1", ">table-2", "table-1>postgres", "table-1>nats", "league>postgres"),
+    *(">table-1", ">table-2", "table-1>postgres", "table-1>nats", "league-1>postgres", "league-2>nats"),
     *(">ledger", "ledger>postgres", ">matchmaker-1", "matchmaker-1>postgres", "matchmaker-1>nats"),
 ]
 SEEDS = range(300)
@@ -72,6 +75,22 @@ def test_a_part_changes_nothing_of_what_a_seed_stands_for_besides(part: str, ser
         assert draw(seed, processes, links, **{part: False}) == without
         assert (whole.quick == without.quick) == (part != "money")
         assert (whole.search == without.search) == (part != "matches")
+
+
+def test_a_weeks_end_changes_nothing_of_what_a_seed_stands_for_besides() -> None:
+    first = [[name for name in names if "league-2" not in name] for names in (PROCESSES, LINKS)]
+    ends = 0
+    for seed in SEEDS:
+        whole, without = draw(seed, PROCESSES, LINKS), draw(seed, PROCESSES, LINKS, weeks=False)
+        assert (whole.parties, whole.quick, whole.search) == (without.parties, without.quick, without.search)
+        # As it was with one replica of the league.
+        assert without == draw(seed, first[0], first[1], weeks=False)
+        more = [fault for fault in whole.faults if fault not in without.faults]
+        assert len(more) == len(whole.faults) - len(without.faults)
+        assert all("league" in fault.target for fault in more)
+        assert bool(more) <= (whole.week is not None)
+        ends += whole.week is not None
+    assert len(SEEDS) / 3 < ends < len(SEEDS) * 2 / 3
 
 
 def test_entries_meet_all_fates() -> None:

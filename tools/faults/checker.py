@@ -19,7 +19,7 @@ from services.table.app.requests import PlayerCommand
 from services.table.domain import ClockResumed, Decider, Moved, SeatChanged
 from services.table.rpc.messages import CommitMessages, snapshot
 from services.table.store.facts import facts_of
-from tools.faults import matches, money
+from tools.faults import matches, money, weeks
 from tools.faults.evidence import Evidence, Game, PlaceCount, SeatResult
 from tools.faults.history import (
     Acknowledged,
@@ -410,5 +410,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     matches.players_know_their_games,
     matches.tables_become_games_once,
     matches.tables_are_not_dealt_short,
+    weeks.weeks_are_closed_once,
+    weeks.standings_follow_from_the_ledger,
+    weeks.rewards_are_paid_once,
     processes_hold_out,
 )

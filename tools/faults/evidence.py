@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, date
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -12,11 +13,13 @@ from uuid import UUID
 import asyncpg
 from google.protobuf import text_format
 from google.protobuf.message import Message
+from levata.league.v1 import operations_pb2 as league_operations_pb2
 from levata.ledger.v1 import operations_pb2
 
 from chassis import rpc
 from chassis.database import Connection, open_pool
 from chassis.log import LogReader, Row, first_broken
+from rules.calendar import day_of, week_of
 from rules.values import value
 from services.table import domain
 from services.table.store.codec import decode
@@ -29,6 +32,7 @@ from tools.patience import patiently
 # A consumer that missed something asks for it every three seconds.
 HEAR_SECONDS: Final = 30.0
 AUDIT_SECONDS: Final = 60.0
+_LEAGUE_OPERATIONS: Final = league_operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 _OPERATIONS: Final = operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 
 
@@ -188,6 +192,53 @@ class Matches:
 
 
 @value
+class WeekClose:
+    """A closed week: how far the logs were counted."""
+
+    week: date
+    games_fact: int
+    ledger_fact: int
+    # Up to that number, and not counted.
+    ledger_missing: frozenset[int]
+
+
+@value
+class Placing:
+    """What somebody has in a week of the league."""
+
+    week: date
+    league_class: str
+    account: str
+    points: int
+
+
+@value
+class Reward:
+    """What the ledger gave somebody for a week."""
+
+    week: date
+    account: str
+    currency: str
+    amount: int
+
+
+@value
+class Weeks:
+    """What there is of weeks, of all rounds."""
+
+    # The one that ended in this round; None where none did.
+    ended: date | None
+    closes: tuple[WeekClose, ...]
+    # What the league has told of closed weeks.
+    told: tuple[bytes, ...]
+    ledger_facts: tuple[Fact, ...]
+    placings: frozenset[Placing]
+    rewards: tuple[Reward, ...]
+    # What a rebuild of the league has found, in words.
+    rebuilt: tuple[str, ...]
+
+
+@value
 class Marks:
     """Where each schema's log of facts stood when the round began."""
 
@@ -206,6 +257,7 @@ class Evidence:
         league: League,
         ledger: Ledger,
         matches: Matches,
+        weeks: Weeks,
         begun: Mapping[str, bool],
         hosts: Mapping[str, str],
         replicas: int,
@@ -218,6 +270,7 @@ class Evidence:
         self.league = league
         self.ledger = ledger
         self.matches = matches
+        self.weeks = weeks
         # Whether each quick-play game began, or was cancelled; those of which neither happened are missing.
         self.begun = begun
         # The process that each host id is, or was.
@@ -244,6 +297,7 @@ class Evidence:
         (folder / "league.txt").write_text(repr(self.league) + "\n")
         (folder / "ledger.txt").write_text(repr(self.ledger) + "\n")
         (folder / "matches.txt").write_text(repr(self.matches) + "\n")
+        (folder / "weeks.txt").write_text(repr(self.weeks) + "\n")
         (folder / "hosts.json").write_text(json.dumps(dict(self.hosts), indent=2) + "\n")
 
 
@@ -261,11 +315,14 @@ async def marks(world: World) -> Marks:
         await connection.close()
 
 
-async def collect(world: World, history: History, since: Marks) -> Evidence:
+async def collect(world: World, history: History, since: Marks, week_ended_us: int | None = None) -> Evidence:
     """Read what the servers have, once all have heard all of it or have had their time for that."""
+    ended = None if week_ended_us is None else week_of(day_of(week_ended_us - 1, UTC))
     connection = await asyncpg.connect(world.postgres.admin_dsn)
     try:
         await _let_all_hear(connection, since)
+        if ended is not None:
+            await _let_week_close(connection, ended)
         async with await open_pool(world.postgres.dsn(SCHEMAS["table"].role), "faults", connections_max=1) as pool:
             reader = LogReader(pool)
             held = await _held(connection, history)
@@ -293,8 +350,9 @@ async def collect(world: World, history: History, since: Marks) -> Evidence:
         }
         ledger = await _ledger(world, connection, held)
         matches = await _matches(connection)
+        weeks = await _weeks(world, connection, ended)
         replicas = len(world.replicas("table"))
-        return Evidence(history, games, facts, since, league, ledger, matches, begun, hosts, replicas)
+        return Evidence(history, games, facts, since, league, ledger, matches, weeks, begun, hosts, replicas)
     finally:
         await connection.close()
 
@@ -318,6 +376,25 @@ async def _let_all_hear(connection: Connection, since: Marks) -> None:
                       and matchmaker.consumer = 'matchmaker' and matchmaker.last = fact_head.last
                 )""",
                 since.facts["tables"],
+            ):
+                await asyncio.sleep(0.05)
+
+
+async def _let_week_close(connection: Connection, week: date) -> None:
+    """A week that is over is closed, and what the ledger has of it has been paid and heard of."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HEAR_SECONDS):
+            while not await connection.fetchval(
+                """
+                select exists (select from league.week_close where week = $1)
+                   and exists (
+                    select from ledger.consumer_checkpoint league, league.fact_head
+                    where league.consumer = 'ledger-league' and league.last = fact_head.last
+                   ) and exists (
+                    select from league.consumer_checkpoint ledger, ledger.fact_head
+                    where ledger.consumer = 'league-ledger' and ledger.last = fact_head.last
+                )""",
+                week,
             ):
                 await asyncio.sleep(0.05)
 
@@ -420,6 +497,57 @@ async def _ledger(world: World, connection: Connection, game_ids: Sequence[UUID]
         await _rebuilt(world),
         await _audited(world),
     )
+
+
+async def _weeks(world: World, connection: Connection, ended: date | None) -> Weeks:
+    """What there is of weeks: most of it is looked at in rounds in which one ends."""
+    if ended is None:
+        return Weeks(None, (), (), (), frozenset(), (), ())
+    closes = await connection.fetch(
+        "select week, games_fact, ledger_fact, ledger_missing from league.week_close order by week"
+    )
+    told = await connection.fetch(
+        "select payload from league.facts where subject like 'levata.league.week_closed.%' order by fact_no"
+    )
+    ledger_facts = await connection.fetch(
+        """
+        select fact_no, subject, payload, (extract(epoch from at) * 1000000)::bigint from ledger.facts
+        order by fact_no"""
+    )
+    placings = await connection.fetch(
+        """
+        select b.begins, b.division, s.account_id, s.points
+        from league.score s join league.board b using (board) natural join league.live_build
+        where b.contest = 'league'"""
+    )
+    rewards = await connection.fetch(
+        """
+        select e.cause_id::date, t.credit, t.currency::text, t.amount
+        from ledger.entry e join ledger.transfer t using (number)
+        where e.cause_kind = 'week' order by e.number, t.line"""
+    )
+    return Weeks(
+        ended,
+        tuple(WeekClose(week, games, ledger, frozenset(missing)) for week, games, ledger, missing in closes),
+        tuple(record["payload"] for record in told),
+        tuple(Fact(*record) for record in ledger_facts),
+        frozenset(Placing(week, name, str(account), points) for week, name, account, points in placings),
+        tuple(Reward(week, str(account), currency, amount) for week, account, currency, amount in rewards),
+        await _league_rebuilt(world),
+    )
+
+
+async def _league_rebuilt(world: World) -> tuple[str, ...]:
+    """Rows that a rebuild of the league makes otherwise, but for XP that people were given to enter rooms."""
+
+    async def rebuild() -> list[str]:
+        async with rpc.channel(str(world.replicas("league")[0]), _operator(world)) as channel:
+            request = league_operations_pb2.RebuildRequest(dry_run=True)
+            steps = rpc.stub(channel, _LEAGUE_OPERATIONS).Rebuild(request, timeout=AUDIT_SECONDS)
+            differences = [step.difference async for step in steps if step.HasField("difference")]
+            return [_in_a_line(each) for each in differences if each.table != "progress"]
+
+    return tuple(await patiently(rebuild))
 
 
 async def _rebuilt(world: World) -> tuple[str, ...]:

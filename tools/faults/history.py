@@ -1,6 +1,6 @@
 """What the clients of a round did and were told, and what was done to the servers meanwhile: the checker's witness.
 
-Times are this machine's, in microseconds since 1970; the database has the same.
+Times are the database's, in microseconds since 1970.
 """
 
 import json

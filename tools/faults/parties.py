@@ -137,6 +137,9 @@ class FriendlyParty(Party):
 class QuickParty(Party):
     """People who enter quick-play games, and who opens these in the matchmaker's place. Some games never begin."""
 
+    # Who has no address has no part in the league.
+    guests = True
+
     def __init__(
         self, world: World, history: History, chance: random.Random, calm: asyncio.Event, quick: Quick
     ) -> None:
@@ -231,7 +234,7 @@ class QuickParty(Party):
             setup.account.CopyFrom(
                 games_pb2.AccountSeat(
                     account_id=each.account_id,
-                    guest=True,
+                    guest=self.guests,
                     room=self._quick.people[seat].room,
                     coins=each.coins,
                     gold=each.gold,
@@ -254,6 +257,17 @@ class QuickParty(Party):
         answer = await patiently(lambda: games.Cancel(request, timeout=CALL_SECONDS))
         is_game = answer.outcome == games_pb2.CancelResponse.OUTCOME_CREATED
         self._history.add(CancelAnswered(now_us(), game_id, is_game))
+
+
+class WinnersParty(QuickParty):
+    """People with addresses, who win prizes in the week that ends and in the one that begins."""
+
+    guests = False
+
+    async def prepare(self) -> None:
+        """Accounts, their purses, and the first prizes."""
+        await super().prepare()
+        await self._bring_about(Fate.PLAYED)
 
 
 async def give_purses(world: World, accounts: Sequence[Account]) -> None:

@@ -1,8 +1,8 @@
 """What goes wrong in a round, and who plays meanwhile: all of it drawn from the seed, and nothing else.
 
 What a round with money has besides, people who enter quick-play games and faults of the ledger, is drawn from a stream
-of its own, and so is what a round with matches has, people who look for tables and faults of the matchmaker: with it or
-without it a seed's other faults and parties are the same.
+of its own, and so is what a round with matches has, people who look for tables and faults of the matchmaker, and what
+one has in which a week ends: with it or without it a seed's other faults and parties are the same.
 """
 
 import random
@@ -154,6 +154,16 @@ class Search:
 
 
 @value
+class WeekEnd:
+    """A week of the league that ends while everything fails."""
+
+    # In seconds of the round.
+    at_seconds: float
+    # People who have addresses, and win prizes before and after it.
+    winners: Quick
+
+
+@value
 class Plan:
     """A round."""
 
@@ -164,6 +174,8 @@ class Plan:
     quick: Quick | None = None
     # None: nobody looks for a table.
     search: Search | None = None
+    # None: no week ends.
+    week: WeekEnd | None = None
 
 
 # Short games most often: each is to end soon after the last fault.
@@ -209,23 +221,37 @@ _SEARCH_MATCHES: Final = {
 _SEARCH_ROOMS: Final = (1, 1, 2, 2, 3)
 _WISHES: Final = {Wish.PLAY: 3, Wish.CANCEL: 2, Wish.CANCEL_AT_DEAL: 3, Wish.LEAVE: 3}
 _WISHES_COUNT: Final = 5
-_LEDGER, _MATCHMAKER = "ledger", "matchmaker"
+# The shortest that there is.
+_WINNERS_MATCH: Final = Match("romanian_whist", "quick", 6)
+_WINNERS: Final = 3
+_WEEK_ENDS: Final = 0.5
+_WEEK_END_SECONDS: Final = (1.5, 4.5)
+_LEDGER, _MATCHMAKER, _LEAGUE = "ledger", "matchmaker", "league"
+# Came later than the first one, which has part in the faults of all rounds.
+_SECOND_LEAGUE: Final = "league-2"
 _PARTIES: Final = 4
 _PEOPLE: Final = (1, 1, 2, 2, 2, 3)
 _FAULTS: Final = (2, 5)
 _LEDGER_FAULTS: Final = (0, 2)
 _SEEKERS: Final = (4, 5, 6)
 _MATCHMAKER_FAULTS: Final = (1, 3)
+_LEAGUE_FAULTS: Final = (1, 3)
 
 
 def draw(
-    seed: int, processes: Sequence[str], links: Sequence[str], *, money: bool = True, matches: bool = True
+    seed: int,
+    processes: Sequence[str],
+    links: Sequence[str],
+    *,
+    money: bool = True,
+    matches: bool = True,
+    weeks: bool = True,
 ) -> Plan:
     """The plan of a seed, for a world with these processes and links."""
     chance = random.Random(seed)
     faults = _faults(chance, _FAULTS, _DEEDS, _of_others(processes), _of_others(links))
     parties = tuple(_party(chance, number) for number in range(_PARTIES))
-    quick, search = None, None
+    quick, search, week = None, None, None
     if money:
         chance = random.Random(f"{seed}/money")
         quick = _quick(chance)
@@ -235,7 +261,13 @@ def draw(
         search = _search(chance)
         own = _of(_MATCHMAKER, processes), _of(_MATCHMAKER, links)
         faults += _faults(chance, _MATCHMAKER_FAULTS, _SERVICE_DEEDS, *own)
-    return Plan(seed, tuple(sorted(faults, key=lambda fault: fault.at_seconds)), parties, quick, search)
+    if weeks:
+        chance = random.Random(f"{seed}/week")
+        if chance.random() < _WEEK_ENDS:
+            week = _week_end(chance)
+            own = _of(_LEAGUE, processes), _of(_LEAGUE, links)
+            faults += _faults(chance, _LEAGUE_FAULTS, _SERVICE_DEEDS, *own, besides=faults)
+    return Plan(seed, tuple(sorted(faults, key=lambda fault: fault.at_seconds)), parties, quick, search, week)
 
 
 def _of(service: str, names: Sequence[str]) -> list[str]:
@@ -244,7 +276,8 @@ def _of(service: str, names: Sequence[str]) -> list[str]:
 
 def _of_others(names: Sequence[str]) -> list[str]:
     """Without those of the services that have faults drawn apart."""
-    return [name for name in names if _LEDGER not in name and _MATCHMAKER not in name]
+    apart = (_LEDGER, _MATCHMAKER, _SECOND_LEAGUE)
+    return [name for name in names if not any(service in name for service in apart)]
 
 
 def _faults(
@@ -253,11 +286,12 @@ def _faults(
     deeds: Mapping[Deed, int],
     processes: Sequence[str],
     links: Sequence[str],
+    besides: Sequence[Fault] = (),
 ) -> list[Fault]:
     faults: list[Fault] = []
     for _ in range(chance.randint(*count)):
         fault = _fault(chance, deeds, processes, links)
-        if not any(_meet(fault, other) for other in faults):
+        if not any(_meet(fault, other) for other in (*besides, *faults)):
             faults.append(fault)
     return faults
 
@@ -319,6 +353,13 @@ def _entry(chance: random.Random, *, may_be_broke: bool) -> Entry:
 def _search(chance: random.Random) -> Search:
     match = chance.choices(list(_SEARCH_MATCHES), weights=list(_SEARCH_MATCHES.values()))[0]
     return Search(match, tuple(_seeker(chance) for _ in range(chance.choice(_SEEKERS))))
+
+
+def _week_end(chance: random.Random) -> WeekEnd:
+    # They play quickly, so that there are prizes on both sides of the end.
+    habits = [replace(_habit(chance), second_device=False, sleeps=0.0, dawdles=0.0) for _ in range(_WINNERS)]
+    people = [Entry(habit, chance.choice(_ROOMS), chance.choice(_COFFEES), broke=False) for habit in habits]
+    return WeekEnd(round(chance.uniform(*_WEEK_END_SECONDS), 3), Quick(_WINNERS_MATCH, tuple(people), fates=()))
 
 
 def _seeker(chance: random.Random) -> Seeker:

@@ -10,15 +10,19 @@ import shutil
 import signal
 import time
 from contextlib import suppress
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Final, Self
 
+import psycopg
 from nats.js.errors import Error as JetStreamError
+from psycopg import sql
 
 from chassis import bus
 from chassis.auth import Signer, make_keys
 from chassis.facts import GAMES
 from chassis.settings import Address
+from rules.calendar import day_begins_us, day_of, week_of
 from tools.data import DataFolder
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.part import POLL_SECONDS, Part, PartFailed
@@ -26,7 +30,7 @@ from tools.embedded.postgres import EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.faults.link import Link
 from tools.migrate import SCHEMAS, migrate_all
-from tools.tokens import Tokens
+from tools.tokens import ClockAhead, Tokens
 from tools.up.servers import told_besides
 from tools.up.service import KINDS, ServiceProcess, Surroundings
 
@@ -34,12 +38,16 @@ TOKEN_SECONDS: Final = 24 * 3600
 # `up` starts what died again after as long a pause, when it is for the first time.
 RESTART_PAUSE_SECONDS: Final = 0.2
 OPERATOR_SECONDS: Final = 2
+# Services may take longer to start than they did before.
+START_SLACK: Final = 1.5
 
 
 # What takes part: one more, and the same seed is another round.
 SERVICES: Final = ("accounts", "table", "ledger", "league", "matchmaker")
 # One forms a game's tables, the other one takes over.
 MATCHMAKERS: Final = 2
+# Whichever comes first closes a week.
+LEAGUES: Final = 2
 # Rounds are short: who held entries and died is not waited for much longer.
 OLD_HOLD_SECONDS: Final = 3.0
 
@@ -49,16 +57,17 @@ class World:
 
     def __init__(self, folder: Path, tables: int) -> None:
         self._folder = folder
-        self._counts = {"table": tables, "matchmaker": MATCHMAKERS}
+        self._counts = {"table": tables, "matchmaker": MATCHMAKERS, "league": LEAGUES}
         self.postgres = EmbeddedPostgres(folder / "postgres")
         self.nats = EmbeddedNats(folder / "nats")
         self.services: dict[str, ServiceProcess] = {}
         self.links: dict[str, Link] = {}
         keys = make_keys(folder)
         self._jwks_file, self._signing_key_file = keys.jwks, keys.signing_key
-        self.signer = Signer.from_file(keys.signing_key)
         self._tokens = Tokens(folder / "tokens")
-        self._tokens.issue(keys.signing_key, SERVICES)
+        self._issue_tokens()
+        # How long the services took to start.
+        self._start_seconds = 0.0
         # By process: those that are not meant to run now, or not expected to work.
         self._down: set[str] = set()
         self._stalled: set[str] = set()
@@ -82,10 +91,7 @@ class World:
             self.nats.start()
             await asyncio.to_thread(migrate_all, self.postgres.admin_dsn, self.postgres.passwords.of)
             await self._place_services()
-            for process in self.services.values():
-                process.launch()
-            for name in self.services:
-                await self._until_ready(name)
+            await self._start_services()
         except BaseException:
             await self._stop()
             raise
@@ -131,6 +137,45 @@ class World:
             )
             log_path = self._folder / f"{name}.log"
             self.services[name] = ServiceProcess(kind.name, address, surroundings, name=name, log_path=log_path)
+
+    async def _start_services(self) -> None:
+        began = time.monotonic()
+        for process in self.services.values():
+            process.launch()
+        for name in self.services:
+            await self._until_ready(name)
+        self._start_seconds = time.monotonic() - began
+
+    def _issue_tokens(self) -> None:
+        """For the services, and for those who call them: by their clocks."""
+        ahead = timedelta(microseconds=_ahead_us)
+        self.signer = Signer.from_file(self._signing_key_file, ClockAhead(ahead))
+        self._tokens.issue(self._signing_key_file, SERVICES, ahead)
+
+    # Time
+
+    async def come_to_end_of_week(self, seconds: float) -> int:
+        """Move all clocks ahead so that in some seconds, once all services are back, the week ends; says when.
+
+        Services look at the database's time when they start and seldom afterwards: so they are started anew.
+        """
+        self._down |= self.services.keys()
+        await asyncio.gather(*(asyncio.to_thread(process.stop) for process in self.services.values()))
+        begins_us = day_begins_us(week_of(day_of(now_us(), UTC)), UTC)
+        ends_us = begins_us + 7 * 86_400_000_000
+        _move_clock(ends_us - int((seconds + self._start_seconds * START_SLACK) * 1_000_000))
+        await asyncio.to_thread(self._move_databases_clock)
+        self._issue_tokens()
+        await self._start_services()
+        self._down.clear()
+        return ends_us
+
+    def _move_databases_clock(self) -> None:
+        with psycopg.connect(self.postgres.admin_dsn, autocommit=True) as admin:
+            for schema in SCHEMAS.values():
+                table = sql.Identifier(schema.name, "clock_offset")
+                amount = timedelta(microseconds=_ahead_us)
+                admin.execute(sql.SQL("update {} set amount = %s").format(table), [amount])
 
     async def _link(self, name: str, target: Address) -> Link:
         link = self.links[name] = Link(name, target)
@@ -253,6 +298,15 @@ def _family(pid: int) -> list[int]:
     return family
 
 
+# By how much all clocks of this world are ahead of the machine's.
+_ahead_us = 0
+
+
+def _move_clock(to_us: int) -> None:
+    global _ahead_us  # noqa: PLW0603 - there is one time in a process, as there is one world
+    _ahead_us = to_us - time.time_ns() // 1000
+
+
 def now_us() -> int:
-    """The time as the database on this machine has it: microseconds since 1970."""
-    return time.time_ns() // 1000
+    """The time as the database of the world has it: microseconds since 1970."""
+    return time.time_ns() // 1000 + _ahead_us
