@@ -11,13 +11,13 @@ from tools.faults.schedule import Plan, draw
 from tools.faults.world import World
 
 TABLES = 2
-# Short ones, with these services: a host stalled while Postgres is killed; answers lost on three ways, and a host that
-# is stalled and then dies; a host killed while the other one loses its connections.
-SEEDS = [803, 827, 1105]
+# Short ones, with these services: answers lost on three ways, and a host that is stalled and then dies; a host killed
+# while the other one loses its connections.
+SEEDS = [827, 1105]
 # With entries of three people, and the ledger killed early, and stalled and killed late.
 MONEY_SEED = 86
-# With the end of a week, about which one league is killed, and the other one stalled and then killed.
-WEEK_SEED = 206
+# A host stalled while Postgres is killed, and then the end of a week, at which one league is killed and the other stalled.
+WEEK_SEED = 803
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -262,7 +262,7 @@ def draw(
         own = _of(_MATCHMAKER, processes), _of(_MATCHMAKER, links)
         faults += _faults(chance, _MATCHMAKER_FAULTS, _SERVICE_DEEDS, *own)
     if weeks:
-        chance = random.Random(f"{seed}/week")
+        chance = random.Random(f"{seed}/weeks")
         if chance.random() < _WEEK_ENDS:
             week = _week_end(chance)
             own = _of(_LEAGUE, processes), _of(_LEAGUE, links)
@@ -357,7 +357,10 @@ def _search(chance: random.Random) -> Search:
 
 def _week_end(chance: random.Random) -> WeekEnd:
     # They play quickly, so that there are prizes on both sides of the end.
-    habits = [replace(_habit(chance), second_device=False, sleeps=0.0, dawdles=0.0) for _ in range(_WINNERS)]
+    habits = [
+        replace(_habit(chance), second_device=False, think_seconds=0.01, sleeps=0.0, dawdles=0.0)
+        for _ in range(_WINNERS)
+    ]
     people = [Entry(habit, chance.choice(_ROOMS), chance.choice(_COFFEES), broke=False) for habit in habits]
     return WeekEnd(round(chance.uniform(*_WEEK_END_SECONDS), 3), Quick(_WINNERS_MATCH, tuple(people), fates=()))
 
