@@ -16,7 +16,7 @@ TABLES = 2
 SEEDS = [827, 1105]
 # With entries of three people, and the ledger killed early, and stalled and killed late.
 MONEY_SEED = 86
-# A host stalled while Postgres is killed, and then the end of a week, at which one league is killed and the other stalled.
+# A host stalled while Postgres is killed; then the end of a week, at which one league is killed and the other stalled.
 WEEK_SEED = 803
 
 
