@@ -16,7 +16,7 @@ from tools.faults.world import World, now_us
 # wait for others to come. A slow machine takes its time for all that: what must be quick is checked apart.
 SETTLE_SECONDS: Final = 90.0
 # Before a week ends accounts are made, and a first game is played in it.
-PREPARE_SECONDS: Final = 6.0
+PREPARE_SECONDS: Final = 5.0
 
 
 async def play_round(world: World, plan: Plan) -> Evidence:

@@ -39,7 +39,7 @@ TOKEN_SECONDS: Final = 24 * 3600
 RESTART_PAUSE_SECONDS: Final = 0.2
 OPERATOR_SECONDS: Final = 2
 # Services may take longer to start than they did before.
-START_SLACK: Final = 1.5
+START_SLACK: Final = 1.2
 
 
 # What takes part: one more, and the same seed is another round.
