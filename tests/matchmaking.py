@@ -1,7 +1,9 @@
 """A whole backend for tests of the matchmaker, its services as processes of their own, and players at it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+import urllib.request
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
@@ -13,8 +15,9 @@ import grpc
 from google.protobuf.message import Message
 from levata.ledger.v1 import entries_pb2
 from levata.matchmaker.v1 import matchmaker_pb2
-from levata.me.v1 import updates_pb2
+from levata.me.v1 import me_pb2, updates_pb2
 from levata.table.v1 import games_pb2, table_pb2
+from prometheus_client.parser import text_string_to_metric_families
 
 from chassis.auth import KeyFiles, Signer
 from chassis.database import open_pool
@@ -24,6 +27,7 @@ from chassis.tasks import end
 from services.ledger.domain.journal import Currency
 from tests.conftest import Database
 from tests.ledger import give
+from tools.client import sign_in_guest
 from tools.embedded.process import free_port
 from tools.faults.link import Link
 from tools.up.service import ServiceProcess
@@ -42,6 +46,7 @@ ENDED = matchmaker_pb2.TICKET_STATE_ENDED
 
 _MATCHMAKER: Final = matchmaker_pb2.DESCRIPTOR.services_by_name["Matchmaker"]
 _SNAPSHOTS: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
+_ME: Final = me_pb2.DESCRIPTOR.services_by_name["Me"]
 _GAMES: Final = games_pb2.DESCRIPTOR.services_by_name["Games"]
 _ENTRIES: Final = entries_pb2.DESCRIPTOR.services_by_name["Entries"]
 _TABLE: Final = table_pb2.DESCRIPTOR.services_by_name["Table"]
@@ -55,6 +60,8 @@ class Backend:
     signer: Signer
     addresses: Mapping[str, Sequence[Address]]
     processes: Mapping[str, Sequence[ServiceProcess]]
+    # Where the matchmaker's replicas tell their figures.
+    metrics: Sequence[Address]
     # Whose clients say that they are there.
     present: set["Player"] = field(default_factory=set)
     _channels: dict[tuple[str, str], grpc.aio.Channel] = field(default_factory=dict)
@@ -65,6 +72,11 @@ class Backend:
         if key not in self._channels:
             self._channels[key] = channel(str(address), token)
         return stub(self._channels[key], service)
+
+    async def signed_in(self) -> "Player":
+        """Somebody new whom the accounts service knows, so that it tells what becomes of them."""
+        account = await sign_in_guest(str(self.addresses["accounts"][0]))
+        return Player(self, UUID(account.account_id), account.token)
 
     def player(self, *, guest: bool = False, replica: int = 0) -> "Player":
         """Somebody new."""
@@ -87,6 +99,18 @@ class Backend:
             return list(await connection.fetch(query, *arguments))
         finally:
             await connection.close()
+
+    async def figures(self) -> dict[tuple[str, ...], float]:
+        """The figures of all replicas of the matchmaker, added up, by name and labels."""
+        told: defaultdict[tuple[str, ...], float] = defaultdict(float)
+        for address in self.metrics:
+            answer = await asyncio.to_thread(urllib.request.urlopen, f"http://{address}/metrics", timeout=CALL_SECONDS)
+            with answer:
+                families = text_string_to_metric_families(answer.read().decode())
+            for family in families:
+                for sample in family.samples:
+                    told[sample.name, *sample.labels.values()] += sample.value
+        return told
 
     async def give(self, player: "Player", amount: int, currency: Currency = Currency.COIN) -> None:
         """Money, out of the blue."""
@@ -218,6 +242,14 @@ class Player:
             await asyncio.sleep(POLL_SECONDS)
         return ticket.table
 
+    async def searches(self) -> AsyncGenerator[me_pb2.Search, None]:
+        """What a new stream of Me.Watch tells of the search."""
+        me = self.backend.stub(self.backend.addresses["accounts"][0], self.token, _ME)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            async for response in me.Watch(me_pb2.WatchRequest()):
+                if response.HasField("search"):
+                    yield response.search
+
     def table(self) -> Any:
         """The table service, as this player."""
         return self.backend.stub(self.backend.addresses["table"][0], self.token, _TABLE)
@@ -239,20 +271,23 @@ def start_backend(
         name: [Address("127.0.0.1", free_port()) for _ in range(replicas if name == "matchmaker" else 1)]
         for name in services
     }
-    own: dict[str, Any] = {"peers": addresses, "settings": settings}
+    own_peers: Mapping[str, Sequence[Address]] = addresses
     if way_to_table is not None:
         addresses["table"] = [way_to_table.target]
-        own["peers"] = addresses | {"table": [way_to_table.address]}
+        own_peers = addresses | {"table": [way_to_table.address]}
+    metrics = [Address("127.0.0.1", free_port()) for _ in range(replicas)]
+
+    def told(name: str, number: int) -> dict[str, Any]:
+        if name != "matchmaker":
+            return {"peers": addresses}
+        own = {"LEVATA_METRICS_LISTEN": str(metrics[number]), **(settings or {})}
+        return {"peers": own_peers, "settings": own}
+
     processes = {
         name: [
-            start(
-                name,
-                name=f"{name}-{number}",
-                address=address,
-                **(own if name == "matchmaker" else {"peers": addresses}),
-            )
+            start(name, name=f"{name}-{number}", address=address, **told(name, number))
             for number, address in enumerate(addresses[name])
         ]
         for name in services
     }
-    return Backend(database, Signer.from_file(keys.signing_key), addresses, processes)
+    return Backend(database, Signer.from_file(keys.signing_key), addresses, processes, metrics)

@@ -28,6 +28,7 @@ from services.matchmaker.app.quick_play import QuickPlay
 from services.matchmaker.catalogue import read_rooms
 from services.matchmaker.consumers import games
 from services.matchmaker.domain.quick_play import POOLS
+from services.matchmaker.figures import MatchmakerCollector
 from services.matchmaker.rpc import api, friendly, me
 from services.matchmaker.rpc.me import NatsPlayers
 from services.matchmaker.rpc.others import Others
@@ -95,9 +96,10 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         server.add(facts_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), FACTS_ACCESS)
         reports = [Report(CONSUMER, lambda: consumer.status), Report(RELAY, lambda: relay.status)]
         revocations = await stack.enter_async_context(revocation.heard(server, settings, nats, clock))
+        figures = MatchmakerCollector(list(formers.values()), dealing, tables)
         if settings.metrics_listen is not None:
             process = ProcessCollector(server, asyncio.get_running_loop(), pool)
-            serve_metrics(settings.metrics_listen, [process, *reports, *revocations])
+            serve_metrics(settings.metrics_listen, [process, figures, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
         await consumer.start()
@@ -106,6 +108,8 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         stack.push_async_callback(relay.stop)
         for report in reports:
             stack.push_async_callback(end, asyncio.create_task(report.keep_health(server), name="health"))
+        deals = asyncio.create_task(figures.keep_health(server), name="health of the deals")
+        stack.push_async_callback(end, deals)
         stack.push_async_callback(store.release_turns)
         stack.push_async_callback(dealing.stop)
         stack.push_async_callback(preparing.stop)

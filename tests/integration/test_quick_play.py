@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import aclosing
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from levata.accounts.v1 import devices_pb2
 from levata.league.v1 import standings_pb2
 from levata.ledger.v1 import entries_pb2
 from levata.matchmaker.v1 import facts_pb2, matchmaker_pb2
+from levata.me.v1 import me_pb2
 from levata.table.v1 import games_pb2, table_pb2
 
 from chassis.auth import KeyFiles
@@ -345,6 +347,77 @@ async def test_who_is_silent_for_ten_seconds_loses_the_ticket(backend: Backend) 
         while (ticket := await lonely.ticket()) is None or ticket.state != ENDED:
             await asyncio.sleep(0.1)
     assert ticket.ended == "GONE"
+
+
+async def test_a_stream_that_was_away_is_told_what_has_become_of_the_ticket(backend: Backend) -> None:
+    player, others = await backend.signed_in(), [backend.player(replica=number % 2) for number in range(3)]
+    async with aclosing(player.searches()) as searches:
+        assert not (await anext(searches)).HasField("ticket")
+        await player.enqueue(game="euchre")
+        table = (await until(searches, lambda search: search.ticket.table.commitment)).ticket.table
+        assert [seat.account_id for seat in table.taken] == [str(player.account)]
+    for other in others:
+        await other.enqueue(game="euchre")
+    for each in (player, *others):
+        await each.answer((await each.has_table()).game_id)
+    game_id = await all_playing(player, *others)
+    assert game_id == table.game_id
+    async with aclosing(player.searches()) as searches:
+        # The first that it tells is how everything is now.
+        ticket = (await anext(searches)).ticket
+        assert (ticket.state, ticket.game_id) == (PLAYING, game_id)
+        await leave(game_id, player)
+        await until(searches, lambda search: not search.HasField("ticket"))
+
+
+async def until(searches: AsyncIterator[me_pb2.Search], is_so: Callable[[me_pb2.Search], object]) -> me_pb2.Search:
+    """The first of these that is so."""
+    async for search in searches:
+        if is_so(search):
+            return search
+    raise AssertionError("the stream ended")
+
+
+async def test_figures_tell_of_tables_deals_and_turns(backend: Backend) -> None:
+    pool = ("klaverjas", "amsterdam")
+    before = await backend.figures()
+    broke, *others = (backend.player(replica=number % 2) for number in range(4))
+    await backend.give(broke, 1, Currency.COFFEE_2)
+    await broke.enqueue(game="klaverjas", coffee="coffee_2")
+    elsewhere = entries_pb2.HoldRequest(game_id=str(uuid4()))
+    elsewhere.entrants.add(account_id=str(broke.account), room=1, coffee="coffee_2")
+    await backend.service("ledger", ENTRIES).Hold(elsewhere)
+    await figures_become(backend, before, {("levata_matchmaker_tables", *pool): 1})
+    for other in others:
+        await other.enqueue(game="klaverjas")
+    await all_playing(*others)
+    await figures_become(
+        backend,
+        before,
+        {
+            ("levata_matchmaker_tables", *pool): 0,
+            ("levata_matchmaker_start_seconds_count",): 3,
+            ("levata_matchmaker_full_seconds_count",): 1,
+            ("levata_matchmaker_deals_total", "started"): 1,
+            ("levata_matchmaker_deals_total", "not_started"): 0,
+            ("levata_matchmaker_entries_refused_total", "INSUFFICIENT_COFFEE"): 1,
+            ("levata_matchmaker_open_deals",): 0,
+        },
+    )
+    now = await backend.figures()
+    # One of the two has the turn.
+    assert now["levata_matchmaker_turn", *pool] == 1
+    assert now["levata_matchmaker_turns_taken_total", *pool] >= 1
+    assert now["levata_matchmaker_waiting", *pool] == 0
+
+
+async def figures_become(
+    backend: Backend, before: Mapping[tuple[str, ...], float], more: Mapping[tuple[str, ...], int]
+) -> None:
+    """Each of these figures becomes so much more than it was."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (now := await backend.figures()) and any(now[key] - before[key] != by for key, by in more.items()):
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def test_solo_begins_at_once_and_once(backend: Backend) -> None:

@@ -5,6 +5,7 @@ replica when an answer was lost, by another one when this one died. What became 
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
@@ -15,6 +16,7 @@ import structlog
 from chassis.errors import in_a_line
 from chassis.tasks import Background
 from services.matchmaker.app.batches import TABLES_MAX, Batches
+from services.matchmaker.app.outcomes import Outcomes
 from services.matchmaker.app.ports import (
     Dealt,
     Ended,
@@ -78,14 +80,27 @@ class Dealing:
         self._holding = Batches("hold entries", ledger.hold, TABLES_MAX)
         self._creating = Batches("create games", games.create_all, TABLES_MAX)
         self._keeping = Batches("keep that games run", store.started)
-        self._under_way: set[UUID] = set()
+        # By table, when it began, on the machine's own clock.
+        self._began: dict[UUID, float] = {}
         self._background = Background()
+        self.outcomes = Outcomes()
 
-    def deal(self, table: QuickTable, done: Done) -> None:
-        """Begin the deal of a table, if it is not under way here."""
-        if table.table_id not in self._under_way:
-            self._under_way.add(table.table_id)
-            self._background.spawn("deal a table", self._deal(table, done))
+    @property
+    def under_way(self) -> int:
+        """How many there are."""
+        return len(self._began)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the one takes that began first; 0 if there is none."""
+        now = time.monotonic()
+        return now - min(list(self._began.values()), default=now)
+
+    def deal(self, table: QuickTable, done: Done, full_since_us: int | None = None) -> None:
+        """Begin the deal of a table, if it is not under way here; of a full one it may be known since when it is."""
+        if table.table_id not in self._began:
+            self._began[table.table_id] = time.monotonic()
+            self._background.spawn("deal a table", self._deal(table, done, full_since_us))
 
     async def stop(self) -> None:
         """Deal no more; who comes next goes on."""
@@ -93,17 +108,19 @@ class Dealing:
         for batches in (self._reading, self._holding, self._creating, self._keeping):
             await batches.stop()
 
-    async def _deal(self, table: QuickTable, done: Done) -> None:
+    async def _deal(self, table: QuickTable, done: Done, full_since_us: int | None) -> None:
         try:
             dealt = await _stubbornly("read a table", lambda: self._reading.ask(table.table_id))
             accounts = [each.ticket.account for each in dealt]
             if accounts:
-                await self._make_game(table, dealt)
+                result = await self._make_game(table, dealt)
+                self._count(dealt, result, full_since_us)
             done(table.table_id, accounts)
         finally:
-            self._under_way.discard(table.table_id)
+            self._began.pop(table.table_id, None)
 
-    async def _make_game(self, table: QuickTable, dealt: Sequence[Dealt]) -> None:
+    async def _make_game(self, table: QuickTable, dealt: Sequence[Dealt]) -> _Result:
+        """Who plays the game now; nobody, if there is none."""
         game_id = table.game_id
         assert game_id is not None, "a table is dealt only when its game has been prepared"
         result = await self._try(table, game_id, dealt)
@@ -113,14 +130,24 @@ class Dealing:
                 result = await _stubbornly("hold entries", lambda: self._hold(game_id, dealt))
             else:
                 await self._search_again(table, dealt, {})
-                return
+                return _Result(())
         if not result.playing:
             await _stubbornly("cancel a game", lambda: self._games.cancel(game_id))
             await self._search_again(table, dealt, result.refused)
-            return
+            return result
         started = Started(table.table_id, game_id, result.playing, result.refused)
         number = await _stubbornly("keep that a game runs", lambda: self._numbered(self._keeping.ask(started)))
         self._tell(table, dealt, result, number)
+        return result
+
+    def _count(self, dealt: Sequence[Dealt], result: _Result, full_since_us: int | None) -> None:
+        self.outcomes.refused.update(result.refused.values())
+        if result.playing:
+            playing = set(result.playing)
+            queued = [each.ticket.queued_at_us for each in dealt if each.ticket.account in playing]
+            self.outcomes.add_started(self._now_us(), queued, full_since_us)
+        else:
+            self.outcomes.not_started += 1
 
     async def _try(self, table: QuickTable, game_id: UUID, dealt: Sequence[Dealt]) -> _Result | None:
         """Hold the entries and create the game; None if that did not succeed for so long."""

@@ -69,6 +69,8 @@ class Former:
         # Tables whose games are being prepared.
         self._unprepared: set[UUID] = set()
         self._background = Background()
+        # How often this replica began to form the tables.
+        self.turns_taken = 0
 
     @property
     def has_turn(self) -> bool:
@@ -78,7 +80,12 @@ class Former:
     @property
     def waiting_count(self) -> int:
         """Tickets without a table, where it is this replica's turn."""
-        return len(self._picture.waiting())
+        return self._picture.waiting_count
+
+    @property
+    def tables_count(self) -> int:
+        """Tables without a game yet, where it is this replica's turn."""
+        return len(self._picture.tables)
 
     def start(self) -> None:
         """Begin to try for the turn."""
@@ -123,6 +130,7 @@ class Former:
     async def _hold(self, turn: Turn) -> None:
         """Form tables until the turn is lost."""
         loop = asyncio.get_running_loop()
+        self.turns_taken += 1
         log.info("forms the tables", pool=self.pool.variant, epoch=turn.epoch)
         # Nobody can have been heard before somebody listened.
         hears_all_at = loop.time() + GONE_US / 1_000_000
@@ -282,7 +290,7 @@ class Former:
                 picture.open(table)
                 # Most often they play at once.
                 self._telling.later(picture.seats[table_id])
-                self._dealing.deal(table, self._dealt)
+                self._dealing.deal(table, self._dealt, self._full_since.get(table_id))
             else:
                 self.changed(picture.seats[table_id])
 

@@ -73,6 +73,8 @@ class FriendlyTables:
         # Tables whose deals are under way here.
         self._dealing: set[UUID] = set()
         self._background = Background()
+        # Tables that wait, at all replicas together, a moment ago.
+        self.waiting_count = 0
 
     def start(self) -> None:
         """Begin to look for who is gone, and for deals that others have left behind."""
@@ -313,6 +315,7 @@ class FriendlyTables:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
+                self.waiting_count = await self._store.waiting_count()
                 for table_id in await self._store.overdue():
                     told = await self._store.get(table_id)
                     if told is not None and told.table.dealing:

@@ -53,6 +53,11 @@ class Picture:
         self.tables.pop(table_id, None)
         self.seats.pop(table_id, None)
 
+    @property
+    def waiting_count(self) -> int:
+        """How many have no table."""
+        return len(self._waiting)
+
     def waiting(self) -> Sequence[QuickTicket]:
         """Those without a table, the longest waiting first."""
         if self._in_order is None:

@@ -442,6 +442,10 @@ class FriendlyStore(Protocol):
         """Who was not heard for so long, and at which table."""
         ...
 
+    async def waiting_count(self) -> int:
+        """How many tables wait."""
+        ...
+
     async def overdue(self) -> Sequence[UUID]:
         """Tables whose deal takes too long: who began it may have died."""
         ...

@@ -212,6 +212,10 @@ class PostgresFriendlyTables:
         """Who was not heard for so long, and at which table."""
         return [(row["account_id"], row["table_id"]) for row in await self._pool.fetch(_GONE, silent)]
 
+    async def waiting_count(self) -> int:
+        """How many tables wait."""
+        return int(await self._pool.fetchval("select count(*) from friendly_table"))
+
     async def overdue(self) -> Sequence[UUID]:
         """Tables whose deal takes too long: who began it may have died."""
         return [row["table_id"] for row in await self._pool.fetch(_OVERDUE)]
