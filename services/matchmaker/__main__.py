@@ -22,6 +22,7 @@ from chassis.telemetry import ProcessCollector, serve_metrics
 from services.matchmaker.app.alone import Alone
 from services.matchmaker.app.dealing import Dealing
 from services.matchmaker.app.forming import Former
+from services.matchmaker.app.freed import Freed
 from services.matchmaker.app.friendly import FriendlyTables
 from services.matchmaker.app.preparing import Preparing
 from services.matchmaker.app.quick_play import QuickPlay
@@ -63,12 +64,13 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         stack.push_async_callback(outbox.stop)
         others = await stack.enter_async_context(Others.at(settings))
         game_facts = await stack.enter_async_context(RemoteFacts.at(settings.peers["table"], settings.service_token))
-        consumer = games.consumer(game_facts, pool, nats)
         relay = Relay(pool, nats, MATCHES)
 
         store, friendly_store = PostgresQuickPlay(pool), PostgresFriendlyTables(pool)
         attempts = PostgresAttempts(pool)
         players, replicas = NatsPlayers(outbox), NatsReplicas(nats, outbox)
+        freed = Freed(store, players, clock.now_us)
+        consumer = games.consumer(game_facts, pool, nats, freed.moved)
         dealing = Dealing(store, others.games, others.ledger, players, clock.now_us)
         preparing = Preparing(store, others.games)
         formers = {each: Former(each, store, preparing, dealing, players, clock.now_us, clock.new_id) for each in POOLS}
@@ -102,6 +104,8 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
             serve_metrics(settings.metrics_listen, [process, figures, *reports, *revocations])
         port = await server.start(*settings.listen)
         stack.push_async_callback(server.stop, STOP_SECONDS)
+        await freed.start()
+        stack.push_async_callback(freed.stop)
         await consumer.start()
         stack.push_async_callback(consumer.stop)
         await relay.start()

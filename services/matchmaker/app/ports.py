@@ -1,6 +1,6 @@
 """What the use cases need of the outside; `store` and `rpc` implement it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import date, timedelta
 from typing import Final, NamedTuple, Protocol
@@ -119,6 +119,10 @@ class Tickets(Protocol):
 
     async def left(self, account: UUID, game_id: UUID) -> bool:
         """The player holds no seat of this game any more; whether this is news."""
+        ...
+
+    async def without_ticket(self, accounts: Collection[UUID]) -> Sequence[UUID]:
+        """Those of these accounts that have none."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Tickets, tables and turns in Postgres. That a player has one ticket is the primary key's word."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import UUID, uuid4
@@ -64,6 +64,9 @@ _ADD: Final = f"""
         delete from ended_ticket e using fresh where e.account_id = fresh.account_id
     )
     select {_TICKET_COLUMNS} from fresh"""
+_WITHOUT_TICKET: Final = """
+    select account_id from unnest($1::uuid[]) as a (account_id)
+    where not exists (select from ticket t where t.account_id = a.account_id)"""
 _OF_ACCOUNTS: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1)"
 _KNOWN: Final = "select account_id from ticket where account_id = any($1)"
 _CANCEL: Final = "delete from ticket where account_id = $1 and ticket_id = $2 and state in (1, 2) returning true"
@@ -180,7 +183,7 @@ _KEEP_ENDED: Final = """
     on conflict (account_id) do update
     set ticket_id = excluded.ticket_id, room = excluded.room, game_type = excluded.game_type,
         variant = excluded.variant, reason = excluded.reason, ended_at = excluded.ended_at"""
-_GAMES_OVER: Final = "delete from ticket where game_id = any($1)"
+_GAMES_OVER: Final = "delete from ticket where game_id = any($1) returning account_id"
 _FORGET_ENDED: Final = "delete from ended_ticket where ended_at < levata_now() - interval '1 hour'"
 
 
@@ -253,6 +256,10 @@ class PostgresQuickPlay:
         """The player holds no seat of this game any more."""
         with refusing_while_away():
             return bool(await self._pool.fetchval(_LEFT, account, game_id))
+
+    async def without_ticket(self, accounts: Collection[UUID]) -> Sequence[UUID]:
+        """Those of these accounts that have none."""
+        return [row["account_id"] for row in await self._pool.fetch(_WITHOUT_TICKET, accounts)]
 
     # For who forms tables
 
@@ -367,14 +374,14 @@ class PostgresQuickPlay:
             yield session
 
 
-async def games_over(session: Session, game_ids: Sequence[UUID]) -> None:
-    """Nobody plays these games any more, in the caller's transaction."""
-    await session.execute(_GAMES_OVER, game_ids)
+async def games_over(session: Session, game_ids: Sequence[UUID]) -> Sequence[UUID]:
+    """Nobody plays these games any more, in the caller's transaction; answers who did."""
+    return [row["account_id"] for row in await session.fetch(_GAMES_OVER, game_ids)]
 
 
-async def seat_given_up(session: Session, account: UUID, game_id: UUID) -> bool:
-    """The player has left the game, in the caller's transaction; whether that is news."""
-    return bool(await session.fetchval(_LEFT, account, game_id))
+async def seat_given_up(session: Session, account: UUID, game_id: UUID) -> None:
+    """The player has left the game, in the caller's transaction."""
+    await session.execute(_LEFT, account, game_id)
 
 
 async def _end_refused(session: Session, table_id: UUID, refused: Mapping[UUID, str]) -> None:
