@@ -147,7 +147,7 @@ _DAILY: Final = """
 
 _WEEKS: Final = "select distinct week from prize where build = $1 and refund_fact_no is null"
 _TOTALS: Final = """
-    with total as materialized (
+    with total as (
         select p.account_id, p.points, p.reached_us, coalesce(c.class, 0) as class
         from (
             select account_id, sum(coins)::bigint as points, max(finished_us) as reached_us
