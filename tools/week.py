@@ -206,7 +206,7 @@ class _Week:
         """What the own statement says of the week, and the class that one is in now."""
         async with rpc.channel(self._endpoints.public, person.token) as channel:
             ledger = rpc.stub(channel, ledger_pb2.DESCRIPTOR.services_by_name["Ledger"])
-            league = rpc.stub(channel, league_pb2.DESCRIPTOR.services_by_name["League"])
+            accounts = rpc.stub(channel, accounts_pb2.DESCRIPTOR.services_by_name["Accounts"])
 
             async def entries() -> list[ledger_pb2.StatementEntry]:
                 statement = await ledger.ListStatement(ledger_pb2.ListStatementRequest(), timeout=CALL_SECONDS)
@@ -214,7 +214,8 @@ class _Week:
                 return [entry for entry in statement.entries if entry.kind == kind]
 
             rewards = await self._until(entries, bool, f"{person.name} was not rewarded")
-            profile = await league.GetProfile(league_pb2.GetProfileRequest(), timeout=CALL_SECONDS)
+            asked = accounts_pb2.GetProfileRequest(account_id=person.account_id)
+            profile = await accounts.GetProfile(asked, timeout=CALL_SECONDS)
         amounts = {line.currency: line.amount for entry in rewards for line in entry.lines}
         league_class = getattr(profile, "class")
         fits = len(rewards) == 1 and amounts["coin"] == reward and league_class == "queen"

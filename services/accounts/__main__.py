@@ -7,6 +7,7 @@ from typing import Final
 
 import structlog
 from levata.facts.v1 import facts_pb2
+from levata.league.v1 import standings_pb2
 from levata.me.v1 import updates_pb2
 from nats.aio.client import Client
 from prometheus_client.registry import Collector
@@ -36,6 +37,7 @@ from services.accounts.me.feed import BALANCES, GAMES, SEARCH, STANDING
 from services.accounts.me.hub import Hub
 from services.accounts.me.sources import OwnAccount, Service, Source
 from services.accounts.rpc import api
+from services.accounts.rpc.ranks import RemoteRanks
 from services.accounts.settings import AccountsSettings
 from services.accounts.store.postgres import PostgresStore
 
@@ -86,6 +88,7 @@ async def build(settings: AccountsSettings) -> AsyncIterator[Address]:
             SigningIn(store, tokens, secret, clock, settings.code_policy(), on_mail=mail.wake),
             Sessions(store, tokens, secret),
             profiles,
+            await _ranks(settings, stack),
         )
         me_api.serve(server, hub)
         facts = facts_pb2.DESCRIPTOR.services_by_name["Facts"]
@@ -139,6 +142,15 @@ async def _other_sources(settings: AccountsSettings, stack: AsyncExitStack) -> S
             peers = Peers.at(addresses, settings.service_token, snapshots)
             sources.append(Service(topic, await stack.enter_async_context(peers)))
     return sources
+
+
+async def _ranks(settings: AccountsSettings, stack: AsyncExitStack) -> RemoteRanks:
+    """What the league knows of accounts, if there is one."""
+    addresses = settings.peers.get("league")
+    if not addresses:
+        return RemoteRanks(None)
+    standings = standings_pb2.DESCRIPTOR.services_by_name["Standings"]
+    return RemoteRanks(await stack.enter_async_context(Peers.at(addresses, settings.service_token, standings)))
 
 
 async def _forget(store: PostgresStore) -> None:

@@ -15,6 +15,7 @@ from services.accounts.app.signing_in import Before, SigningIn
 from services.accounts.app.tokens import SignedIn
 from services.accounts.domain.account import Account
 from services.accounts.domain.sessions import Device, Session
+from services.accounts.rpc.ranks import RemoteRanks
 
 _ACCOUNTS: Final = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]
 _DEVICES: Final = devices_pb2.DESCRIPTOR.services_by_name["Devices"]
@@ -27,19 +28,20 @@ _ACCESS: Final = {
 _DEVICES_ACCESS: Final = Access.by("matchmaker")
 
 
-def serve(server: Server, signing_in: SigningIn, sessions: Sessions, profiles: Profiles) -> None:
+def serve(server: Server, signing_in: SigningIn, sessions: Sessions, profiles: Profiles, ranks: RemoteRanks) -> None:
     """Add the accounts service's API to a server."""
-    server.add(_ACCOUNTS, AccountsApi(signing_in, sessions, profiles), _ACCESS)
+    server.add(_ACCOUNTS, AccountsApi(signing_in, sessions, profiles, ranks), _ACCESS)
     server.add(_DEVICES, DevicesApi(sessions), _DEVICES_ACCESS)
 
 
 class AccountsApi:
     """levata.accounts.v1.Accounts."""
 
-    def __init__(self, signing_in: SigningIn, sessions: Sessions, profiles: Profiles) -> None:
+    def __init__(self, signing_in: SigningIn, sessions: Sessions, profiles: Profiles, ranks: RemoteRanks) -> None:
         self._signing_in = signing_in
         self._sessions = sessions
         self._profiles = profiles
+        self._ranks = ranks
 
     # Signing in
 
@@ -95,13 +97,19 @@ class AccountsApi:
 
     async def get_profile(self, request: accounts_pb2.GetProfileRequest, call: Call) -> accounts_pb2.GetProfileResponse:
         account, weekdays, vip_today = await self._profiles.profile(UUID(request.account_id))
-        return accounts_pb2.GetProfileResponse(
+        profile = accounts_pb2.GetProfileResponse(
             account_id=str(account.account_id),
             name=account.name,
             registered=not account.guest,
             vip_weekdays=[weekday + 1 for weekday in weekdays],
             vip_today=vip_today,
         )
+        rank = await self._ranks.of(account.account_id)
+        if rank is not None:
+            profile.level, profile.streak = rank.level, rank.streak
+            # A word of Python's.
+            setattr(profile, "class", getattr(rank, "class"))
+        return profile
 
     async def export_data(self, request: accounts_pb2.ExportDataRequest, call: Call) -> accounts_pb2.ExportDataResponse:
         return accounts_pb2.ExportDataResponse(json=await self._profiles.export(_caller(call)))
