@@ -18,6 +18,8 @@ SEEDS = [827, 1105]
 MONEY_SEED = 86
 # A host stalled while Postgres is killed; then the end of a week, at which one league is killed and the other stalled.
 WEEK_SEED = 803
+# With five people who look for tables, and a replica of the matchmaker stalled for long, and then killed.
+MATCHES_SEED = 2813
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -27,9 +29,9 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         yield world
 
 
-def plan(world: World, seed: int, *, money: bool = False, weeks: bool = False) -> Plan:
+def plan(world: World, seed: int, *, money: bool = False, matches: bool = False, weeks: bool = False) -> Plan:
     """What the seed stands for, with these parts of it."""
-    return draw(seed, list(world.processes), list(world.links), money=money, matches=False, weeks=weeks)
+    return draw(seed, list(world.processes), list(world.links), money=money, matches=matches, weeks=weeks)
 
 
 @pytest.mark.faults
@@ -62,3 +64,15 @@ async def test_round_in_which_a_week_ends_keeps_every_promise(world: World) -> N
     evidence = await play_round(world, plan(world, WEEK_SEED, weeks=True))
     assert check(evidence) == []
     assert evidence.weeks.ended in [close.week for close in evidence.weeks.closes]
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
+async def test_round_with_matches_keeps_every_promise(world: World) -> None:
+    evidence = await play_round(world, plan(world, MATCHES_SEED, matches=True))
+    assert check(evidence) == []
+    # Tables became games, and these were paid for.
+    kinds = {fact.subject.split(".")[2] for fact in evidence.facts["matchmaker"]}
+    assert kinds >= {"opened", "seated", "started"}
+    assert evidence.ledger.settled

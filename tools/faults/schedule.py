@@ -212,11 +212,10 @@ _ROOMS: Final = (1, 2, 2, 3, 4, 11)
 _COFFEES: Final = ("", "", "coffee_1_5", "coffee_2", "coffee_3", "coffee_5")
 _FATES: Final = {Fate.PLAYED: 3, Fate.CANCELLED_LATE: 2, Fate.CANCELLED: 2, Fate.ABANDONED: 3, Fate.RACED: 3}
 _FATES_COUNT: Final = 6
-# What a search needs is played quickly too, and four are soon at a table.
+# Four are soon at a table, and these games are not long: who begins one when all is calm is waited for.
 _SEARCH_MATCHES: Final = {
-    Match("euchre", "standard", 4): 2,
-    Match("oh_hell", "standard", 4): 2,
-    Match("klaverjas", "amsterdam", 4): 1,
+    Match("euchre", "standard", 4): 1,
+    Match("oh_hell", "standard", 4): 1,
 }
 _SEARCH_ROOMS: Final = (1, 1, 2, 2, 3)
 _WISHES: Final = {Wish.PLAY: 3, Wish.CANCEL: 2, Wish.CANCEL_AT_DEAL: 3, Wish.LEAVE: 3}
