@@ -58,17 +58,6 @@ async def test_round_with_money_keeps_every_promise(world: World) -> None:
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
-# Services are started twice.
-@pytest.mark.timeout(300)
-async def test_round_in_which_a_week_ends_keeps_every_promise(world: World) -> None:
-    evidence = await play_round(world, plan(world, WEEK_SEED, weeks=True))
-    assert check(evidence) == []
-    assert evidence.weeks.ended in [close.week for close in evidence.weeks.closes]
-
-
-@pytest.mark.faults
-@pytest.mark.slow
-@pytest.mark.asyncio(loop_scope="module")
 async def test_round_with_matches_keeps_every_promise(world: World) -> None:
     evidence = await play_round(world, plan(world, MATCHES_SEED, matches=True))
     assert check(evidence) == []
@@ -76,3 +65,14 @@ async def test_round_with_matches_keeps_every_promise(world: World) -> None:
     kinds = {fact.subject.split(".")[2] for fact in evidence.facts["matchmaker"]}
     assert kinds >= {"opened", "seated", "started"}
     assert evidence.ledger.settled
+
+
+@pytest.mark.faults
+@pytest.mark.slow
+@pytest.mark.asyncio(loop_scope="module")
+# Services are started twice.
+@pytest.mark.timeout(300)
+async def test_round_in_which_a_week_ends_keeps_every_promise(world: World) -> None:
+    evidence = await play_round(world, plan(world, WEEK_SEED, weeks=True))
+    assert check(evidence) == []
+    assert evidence.weeks.ended in [close.week for close in evidence.weeks.closes]
