@@ -58,6 +58,8 @@ async def test_round_with_money_keeps_every_promise(world: World) -> None:
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
+# Tables are dealt after ten seconds, and people look for several.
+@pytest.mark.timeout(300)
 async def test_round_with_matches_keeps_every_promise(world: World) -> None:
     evidence = await play_round(world, plan(world, MATCHES_SEED, matches=True))
     assert check(evidence) == []

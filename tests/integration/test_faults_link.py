@@ -1,6 +1,7 @@
 """The links of `levata faults` do to a connection what they say, and nothing else."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -139,3 +140,13 @@ async def test_target_that_is_away(link: Link) -> None:
     async with connected(nobody) as connection:
         assert await connection.read() == b""
     await nobody.stop()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_it_stops_while_somebody_connects(link: Link, turns: int) -> None:
+    with socket.create_connection(link.address):
+        # Let in or not, served or not: at each turn of the loop it is another one.
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            await link.stop()

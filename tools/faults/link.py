@@ -43,7 +43,8 @@ class Link:
         """Listen no more and cut all."""
         if self._server is not None:
             self._server.close()
-        self.cut()
+        # Whoever was let in just now and is served only after this is reset, too.
+        self.close()
         while self._connections:
             await asyncio.sleep(0)
 
