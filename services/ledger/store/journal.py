@@ -25,6 +25,9 @@ log = structlog.get_logger(__name__)
 WRITERS: Final = 2
 BATCH_ENTRIES_MAX: Final = 256
 WAITING_ENTRIES_MAX: Final = 20_000
+# After a transaction for several: under load the next one is for more, and all of them cost less. A lone entry never
+# waits for this.
+BREATH_SECONDS: Final = 0.005
 PAUSE_SECONDS: Final = 0.1
 # How long an entry waits for Postgres before its caller is told to come again.
 PATIENCE_SECONDS: Final = 10.0
@@ -127,8 +130,7 @@ class _Waiting(NamedTuple):
 class JournalWriter:
     """Puts down the entries of all callers of this process. Implements `app.ports.Journal`.
 
-    Entries that come in while transactions are under way make the next one: there is no timer, and a lone one goes at
-    once. Two writers take turns, so that this process and Postgres work at the same time. An entry whose transaction's
+    Entries that come in while transactions are under way make the next one, and a lone one goes at once. Two writers take turns, so that this process and Postgres work at the same time. An entry whose transaction's
     end is not known is simply decided again: its key tells.
     """
 
@@ -176,7 +178,10 @@ class JournalWriter:
             try:
                 async with self._pool.acquire() as session:
                     while True:
-                        await self._write(session, await self._next_batch())
+                        batch = await self._next_batch()
+                        await self._write(session, batch)
+                        if len(batch) > 1:
+                            await asyncio.sleep(BREATH_SECONDS)
             except Exception as error:
                 log.warning("journal writer stumbled", error=repr(error))
                 self._give_up_late_ones()
