@@ -87,7 +87,9 @@ async def backend(
     keys: KeyFiles,
 ) -> AsyncIterator[Backend]:
     table, accounts = module_start_service("table"), module_start_service("accounts")
-    league = module_start_service("league", peers={"table": [table.address], "ledger": [NOBODY]})
+    league = module_start_service(
+        "league", peers={"table": [table.address], "ledger": [NOBODY], "accounts": [accounts.address]}
+    )
     ledger = module_start_service(
         "ledger",
         peers={"table": [table.address], "accounts": [accounts.address], "league": [league.address]},
