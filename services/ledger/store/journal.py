@@ -131,8 +131,8 @@ class JournalWriter:
     """Puts down the entries of all callers of this process. Implements `app.ports.Journal`.
 
     Entries that come in while transactions are under way make the next one, and a lone one goes at once. Two writers
-    take turns, so that this process and Postgres work at the same time. An entry whose transaction's end is not known is
-    simply decided again: its key tells.
+    take turns, so that this process and Postgres work at the same time. An entry whose transaction's end is not known
+    is simply decided again: its key tells.
     """
 
     def __init__(self, pool: Pool, moved: Moved = nobody_is_told, *, writers: int = WRITERS) -> None:
