@@ -1,11 +1,10 @@
 """Play whole games of quick play through the public port, scripted people among bots, and check them from their log.
 
 The people are real clients: they sign in, look for a table in the first room, and are seated by the matchmaker, with
-whoever else looks for one. They know no rules: they choose among the moves that their stream says they may make.
+whoever else looks for one.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -15,7 +14,7 @@ import typer
 from levata.facts.v1 import facts_pb2
 from levata.league.v1 import league_pb2
 from levata.matchmaker.v1 import matchmaker_pb2
-from levata.table.v1 import play_pb2, table_pb2
+from levata.table.v1 import table_pb2
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
@@ -30,6 +29,7 @@ from tools.patience import Lost, patiently
 from tools.picture import Picture
 from tools.quick_play import Searching, Wish
 from tools.recorded import Game, recorded
+from tools.scripted import play_out
 from tools.telling import teller
 from tools.telling.cards import game_title
 from tools.verify import Disagreement, chain_of_rows, verify
@@ -128,14 +128,6 @@ def parties_of(game_type: str) -> Sequence[Party]:
     return [Party(Wish(game_type, variant), _PEOPLE) for variant in game.quick_play]
 
 
-def choose(picture: Picture, legal_moves: Sequence[play_pb2.Move], chance: random.Random) -> play_pb2.Move:
-    """A scripted player's move: a fair share of the tricks as a bid, else anything that is offered."""
-    if legal_moves[0].WhichOneof("kind") == "place_bid":
-        share = picture.view.hand_size / len(picture.seats)
-        return min(legal_moves, key=lambda move: abs(move.place_bid - share))
-    return chance.choice(legal_moves)
-
-
 class Demo:
     """One demonstration against a running backend."""
 
@@ -189,15 +181,15 @@ class Demo:
 
     async def _play(self, person: Account, wish: Wish, progress: Progress, bar: TaskID) -> Seen:
         """One person's way from the wish to the end of the game."""
-        chance = random.Random(person.account_id)  # noqa: S311 - a player, not a shuffle
         async with Client(self._public, person.token, trusted=self._trusted) as client:
             game_id, commitment = await _find_table(client, wish)
             playing = client.play(game_id)
-            async for _ in playing.changes():
+
+            def show() -> None:
                 view = playing.picture.view
                 progress.update(bar, completed=len(view.scored), total=view.deal_count or None)
-                if playing.legal_moves:
-                    await playing.act(choose(playing.picture, playing.legal_moves, chance))
+
+            await play_out(playing, person.account_id, on_change=show)
             deals = len(playing.picture.view.scored)
             progress.update(bar, completed=deals, total=deals)
             return Seen(game_id, commitment, playing.picture)

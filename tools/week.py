@@ -5,7 +5,6 @@ league closes the week, and the ledger pays the rewards. What the two say must f
 """
 
 import asyncio
-import random
 import re
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,11 +27,11 @@ from chassis.settings import Address
 from tools.client import CALL_SECONDS, Account, Client
 from tools.data import DataFolder
 from tools.databases import admin_dsn
-from tools.demo import choose
 from tools.embedded.process import free_port
 from tools.mail import Mailbox
 from tools.migrate import SCHEMAS
 from tools.patience import patiently
+from tools.scripted import play_out
 from tools.up.backend import Backend, Options
 from tools.up.screen import Screen
 
@@ -163,12 +162,8 @@ class _Week:
         await asyncio.gather(*(self._play_seat(person, prepared.game_id) for person in people))
 
     async def _play_seat(self, person: Account, game_id: str) -> None:
-        chance = random.Random(person.account_id)  # noqa: S311 - a player, not a shuffle
         async with Client(self._endpoints.public, person.token) as client:
-            playing = client.play(game_id)
-            async for _ in playing.changes():
-                if playing.legal_moves:
-                    await playing.act(choose(playing.picture, playing.legal_moves, chance))
+            await play_out(client.play(game_id), person.account_id)
 
     def _move_clocks(self) -> None:
         dsn = admin_dsn(self._folder)
