@@ -82,10 +82,15 @@ class DataFolder:
     def endpoints(self) -> Endpoints:
         """Where the `up` on this folder listens; NotRunning if none does."""
         try:
-            # Of an `up` that was killed, the file is still there and the lock is not.
+            # Of an `up` that was killed, the file is still there and the lock is not, or is already another's.
             if not self._is_held():
                 raise FileNotFoundError
-            return Endpoints(**json.loads(self._endpoints.read_text()))
+            told = json.loads(self._endpoints.read_text())
+            # None in the file of an older program.
+            process = told.pop("process", None)
+            if process is not None and not is_alive(process):
+                raise FileNotFoundError
+            return Endpoints(**told)
         except FileNotFoundError:
             raise NotRunning(f"Nothing runs on {self.path}; start it with ./levata up.") from None
 
@@ -99,7 +104,8 @@ class DataFolder:
 
     def write_endpoints(self, endpoints: Endpoints) -> None:
         """Tell the tools where to call."""
-        write_whole(self._endpoints, json.dumps(asdict(endpoints), indent=2) + "\n", 0o644)
+        told = {"process": os.getpid()} | asdict(endpoints)
+        write_whole(self._endpoints, json.dumps(told, indent=2) + "\n", 0o644)
 
     def clear_endpoints(self) -> None:
         """Tell the tools that nothing runs."""
@@ -183,6 +189,17 @@ class DataFolder:
 
     def _entries(self) -> list[Path]:
         return [entry for entry in self.path.iterdir() if entry != self._lock]
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this number runs, whoever it belongs to."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _locked(file: TextIO, kind: int, attempts: int) -> bool:
