@@ -12,9 +12,10 @@ from tools.faults.schedule import Plan
 from tools.faults.seekers import SeekersParty
 from tools.faults.world import World, now_us
 
-# From the end of the faults to the end of all games: take-overs, decisions that are left to the clock, and tables that
-# wait for others to come. A slow machine takes its time for all that: what must be quick is checked apart.
-SETTLE_SECONDS: Final = 90.0
+# From the end of the faults to the end of all games: take-overs, and decisions that are left to the clock.
+SETTLE_SECONDS: Final = 45.0
+# Who still looks for a table then waits for others to come, and plays one more game; a slow machine takes its time.
+SEARCH_SECONDS: Final = 45.0
 # Before a week ends accounts are made, and a first game is played in it.
 PREPARE_SECONDS: Final = 5.0
 
@@ -46,7 +47,8 @@ async def play_round(world: World, plan: Plan) -> Evidence:
     await Nemesis(world, history, random.Random(plan.seed)).carry_out(plan.faults)
     calm.set()
     history.add(Phase(now_us(), "calm"))
-    _, late = await asyncio.wait(playing, timeout=SETTLE_SECONDS)
+    settle_seconds = SETTLE_SECONDS + (SEARCH_SECONDS if plan.search is not None else 0)
+    _, late = await asyncio.wait(playing, timeout=settle_seconds)
     for task in late:
         task.cancel()
     for problem in await asyncio.gather(*playing, return_exceptions=True):
