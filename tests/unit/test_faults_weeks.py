@@ -1,17 +1,30 @@
 """The checker of weeks finds nothing in a sound week, and each breach that is made in one."""
 
 import dataclasses
+import json
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
-from levata.league.v1 import facts_pb2
+from levata.league.v1 import facts_pb2, operations_pb2
 from levata.ledger.v1 import facts_pb2 as ledger_facts_pb2
 
 from tools.faults import weeks
-from tools.faults.evidence import Evidence, Fact, League, Ledger, Marks, Matches, Placing, Reward, WeekClose, Weeks
+from tools.faults.evidence import (
+    Evidence,
+    Fact,
+    League,
+    Ledger,
+    Marks,
+    Matches,
+    Placing,
+    Reward,
+    WeekClose,
+    Weeks,
+    is_gift,
+)
 from tools.faults.history import History
 
 MONDAY, SECOND = date(2026, 11, 9), date(2026, 11, 16)
@@ -114,3 +127,27 @@ CLOSED, STANDINGS, REWARDS = "weeks_are_closed_once", "standings_follow_from_the
 )
 def test_each_breach_is_found(changes: dict[str, Any], expected: set[str]) -> None:
     assert findings(**changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_forgiven"),
+    [
+        ({"xp": 1_000, "last_fact": None}, None, True),
+        ({"xp": 1_030, "last_fact": 7}, {"xp": 30, "last_fact": 7}, True),
+        # Too much, too little, something besides, and a row that is missing in the live build.
+        ({"xp": 1_031, "last_fact": 7}, {"xp": 30, "last_fact": 7}, False),
+        ({"xp": 30, "last_fact": 7}, {"xp": 30, "last_fact": 8}, False),
+        ({"xp": 1_030, "last_fact": 7}, {"xp": 30, "last_fact": 8}, False),
+        ({"xp": 1_000, "last_fact": 7}, None, False),
+        (None, {"xp": 30, "last_fact": 7}, False),
+    ],
+)
+def test_a_rebuild_may_miss_the_xp_that_people_were_given_and_nothing_else(
+    before: dict[str, int | None] | None, after: dict[str, int | None] | None, is_forgiven: bool
+) -> None:
+    def row(values: dict[str, int | None] | None) -> str:
+        return "" if values is None else json.dumps({"account_id": ALICE, **values})
+
+    difference = operations_pb2.RowDifference(table="progress", before=row(before), after=row(after))
+    assert is_gift(difference) is is_forgiven
+    assert not is_gift(operations_pb2.RowDifference(table="prize", before=row(before), after=row(after)))

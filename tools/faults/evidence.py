@@ -32,6 +32,8 @@ from tools.patience import patiently
 # A consumer that missed something asks for it every three seconds.
 HEAR_SECONDS: Final = 30.0
 AUDIT_SECONDS: Final = 60.0
+# What people who look for tables are given before anything fails: it opens all rooms that they go to.
+GIVEN_XP: Final = 1_000
 _LEAGUE_OPERATIONS: Final = league_operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 _OPERATIONS: Final = operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 
@@ -545,9 +547,20 @@ async def _league_rebuilt(world: World) -> tuple[str, ...]:
             request = league_operations_pb2.RebuildRequest(dry_run=True)
             steps = rpc.stub(channel, _LEAGUE_OPERATIONS).Rebuild(request, timeout=AUDIT_SECONDS)
             differences = [step.difference async for step in steps if step.HasField("difference")]
-            return [_in_a_line(each) for each in differences if each.table != "progress"]
+            return [_in_a_line(each) for each in differences if not is_gift(each)]
 
     return tuple(await patiently(rebuild))
+
+
+def is_gift(difference: league_operations_pb2.RowDifference) -> bool:
+    """Whether somebody has more XP by what people are given, of which no fact tells, and nothing else differs."""
+    if difference.table != "progress" or not difference.before:
+        return False
+    before = json.loads(difference.before)
+    # Who has finished no game has no row otherwise.
+    nothing = dict.fromkeys(before) | {"account_id": before["account_id"], "xp": 0}
+    after = json.loads(difference.after) if difference.after else nothing
+    return bool(before | {"xp": before["xp"] - GIVEN_XP} == after)
 
 
 async def _rebuilt(world: World) -> tuple[str, ...]:

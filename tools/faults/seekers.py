@@ -25,6 +25,7 @@ from chassis.errors import reason_of
 from chassis.settings import Address
 from chassis.tasks import end
 from tools.client import Account
+from tools.faults.evidence import GIVEN_XP
 from tools.faults.history import (
     Broke,
     Complained,
@@ -46,8 +47,6 @@ HERE_SECONDS: Final = 3.0
 PAUSE_SECONDS: Final = 0.2
 # News may be lost on the way; who wants to be sure asks anew, and is told all that is.
 WATCH_SECONDS: Final = 6.0
-# Opens all rooms that they go to.
-XP: Final = 1_000
 _MATCHMAKER: Final = matchmaker_pb2.DESCRIPTOR.services_by_name["Matchmaker"]
 _ME: Final = me_pb2.DESCRIPTOR.services_by_name["Me"]
 _TABLE: Final = table_pb2.DESCRIPTOR.services_by_name["Table"]
@@ -76,7 +75,7 @@ class SeekersParty(Party):
             await league.execute(
                 "insert into progress (build, account_id, xp) select build, unnest($1::uuid[]), $2 from live_build",
                 [account.account_id for account in self._accounts],
-                XP,
+                GIVEN_XP,
             )
         finally:
             await league.close()
