@@ -5,9 +5,8 @@ from uuid import UUID
 
 from levata.ledger.v1 import entries_pb2
 
-from chassis.errors import Refused
 from chassis.rpc import Access, Call, Server
-from chassis.together import each
+from chassis.together import answer_each
 from services.ledger.app.entries import Asked, EntryDesk, refusal_reason
 from services.ledger.domain.entries import Entrant
 from services.ledger.domain.journal import Currency
@@ -36,11 +35,7 @@ class EntriesApi:
 
     async def hold_all(self, request: entries_pb2.HoldAllRequest, call: Call) -> entries_pb2.HoldAllResponse:
         response = entries_pb2.HoldAllResponse()
-        for answer in await each(self.hold(game, call) for game in request.games):
-            if isinstance(answer, Refused):
-                response.games.add(refusal=answer.status())
-            else:
-                response.games.add(held=answer)
+        await answer_each((self.hold(game, call) for game in request.games), response.games.add, "held")
         return response
 
     async def purses(self, request: entries_pb2.PursesRequest, call: Call) -> entries_pb2.PursesResponse:

@@ -15,7 +15,7 @@ from levata.table.v1 import games_pb2, table_pb2
 from chassis.auth import Caller, Role
 from chassis.errors import Refused, refused
 from chassis.rpc import Access, Call, Server, checks_itself, validate
-from chassis.together import each
+from chassis.together import answer_each
 from services.table.app import errors
 from services.table.app.delayed import DelayedGame, DelayedGames
 from services.table.app.following import FollowedGame
@@ -94,20 +94,12 @@ class GamesApi:
 
     async def prepare_all(self, request: games_pb2.PrepareAllRequest, call: Call) -> games_pb2.PrepareAllResponse:
         response = games_pb2.PrepareAllResponse()
-        for answer in await each(self.prepare(game, call) for game in request.games):
-            if isinstance(answer, Refused):
-                response.games.add(refusal=answer.status())
-            else:
-                response.games.add(prepared=answer)
+        await answer_each((self.prepare(game, call) for game in request.games), response.games.add, "prepared")
         return response
 
     async def create_all(self, request: games_pb2.CreateAllRequest, call: Call) -> games_pb2.CreateAllResponse:
         response = games_pb2.CreateAllResponse()
-        for answer in await each(self.create(game, call) for game in request.games):
-            if isinstance(answer, Refused):
-                response.games.add(refusal=answer.status())
-            else:
-                response.games.add(created=answer)
+        await answer_each((self.create(game, call) for game in request.games), response.games.add, "created")
         return response
 
     async def cancel(self, request: games_pb2.CancelRequest, call: Call) -> games_pb2.CancelResponse:
