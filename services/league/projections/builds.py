@@ -8,29 +8,15 @@ import structlog
 from chassis.database import Session
 from services.league.app.rebuild import Difference
 from services.league.projections.bulk import BULK_SECONDS
+from services.league.projections.games import LEAVER_COLUMNS, RESULT_COLUMNS
 
 log = structlog.get_logger(__name__)
 
 # By table: the columns that make a row the same row, and those that are compared besides.
 _TABLES: Final = {
-    "seat_result": (
-        ("game_id", "seat"),
-        (
-            "account_id",
-            "game_type",
-            "place",
-            "mode",
-            "xp",
-            "podium",
-            "friendly_points",
-            "friendly_week",
-            "daily_score",
-            "fact_no",
-            "finished_us",
-        ),
-    ),
+    "seat_result": (RESULT_COLUMNS[:2], RESULT_COLUMNS[2:]),
     "place_count": (("account_id", "game_type", "place"), ("games",)),
-    "left_game": (("game_id", "account_id"), ("fact_no", "finished_us")),
+    "left_game": (LEAVER_COLUMNS[:2], LEAVER_COLUMNS[2:]),
     "daily_attempt": (("account_id", "day", "game_type"), ("fact_no", "game_id")),
     "progress": (("account_id",), ("xp", "last_fact", "last_podium", "before_fact", "before_podium")),
     "prize": (
