@@ -24,6 +24,7 @@ from chassis.auth import Signer
 from chassis.database import Pool, open_pool
 from chassis.facts import Fact, FactLog, Head, publish
 from chassis.log import NewFact
+from chassis.process import calm_the_collector
 from chassis.rpc import channel
 from rules.calendar import day_begins_us
 from services.league.app.closing import DueWeek, Settled
@@ -149,6 +150,8 @@ async def _rebuilt(running: Backend, accounts: Sequence[UUID], chance: random.Ra
         heads = [await log.head() for log in logs]
         await _heard(league, dict(zip(("league", "league-ledger"), heads, strict=True)))
         rebuilding = Rebuilding(*logs, games.Effects(UTC, TERMS), league, TERMS)
+        # As every service does.
+        calm_the_collector()
         await _rebuild(rebuilding)
         seconds, done = await _rebuild(rebuilding)
     assert done.differences == 0, f"{done.differences} rows came out otherwise the second time"

@@ -4,8 +4,10 @@ Appending a fact takes its number from the one row of `fact_head`, whose lock is
 no holes, run in the order of commits, and so do their times: who has read up to a number has missed nothing.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 from uuid import UUID
 
@@ -107,14 +109,12 @@ class FactLog:
         record = await self._pool.fetchrow(_READ, after, min(limit, PAGE_FACTS_MAX))
         assert record is not None
         incarnation, last, *columns = record
-        facts: list[Fact] = []
-        size = 0
-        for number, subject, payload, at_us in zip(*(column or () for column in columns), strict=True):
-            size += len(payload)
-            if facts and size > PAGE_BYTES_MAX:
-                break
-            facts.append(Fact(number, subject, payload, at_us))
-        return Page(Head(incarnation, last), facts)
+        if columns[0] is None:
+            return Page(Head(incarnation, last), [])
+        numbers, subjects, payloads, at_us = columns
+        sizes = list(accumulate(map(len, payloads)))
+        fitting = max(1, bisect_right(sizes, PAGE_BYTES_MAX))
+        return Page(Head(incarnation, last), list(map(Fact, numbers[:fitting], subjects, payloads, at_us)))
 
     async def before(self, at_us: int) -> Head:
         """The last number with a time before `at_us`, for good; refused until that time has come."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from levata.ledger.v1 import facts_pb2
 from nats.aio.client import Client
 
-from chassis.database import Pool, Session, uuid_of
+from chassis.database import Pool, Session
 from chassis.facts import LEDGER, Consumer, Fact, FactsOwner
 from services.league.app.standings import Moved, nobody_is_told
 from services.league.consumers.effects import LiveEffects
@@ -91,4 +91,4 @@ def _prize(
     heard: Sequence[tuple[date, HeardUpTo]],
 ) -> Prize:
     week = counted_week(date.fromisoformat(told.week), fact.number, heard)
-    return Prize(uuid_of(told.game_id), told.seat, uuid_of(account_id), coins, told.finished_at_us, week, fact.number)
+    return Prize(told.game_id, told.seat, account_id, week, coins, told.finished_at_us, fact.number)

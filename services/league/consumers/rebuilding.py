@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 from datetime import date
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -235,8 +236,7 @@ class _Rebuild:
         async with aclosing(self._load()) as steps:
             async for step in steps:
                 yield step
-        async with bulk(self._session, durable=False):
-            await loading.finish_scores(self._session, self._build, closed, self._terms)
+        await self._finish(closed)
         self._followed = set(closed)
         comparison = None
         while comparison is None:
@@ -276,6 +276,24 @@ class _Rebuild:
     async def _load_log(self, each: _Log) -> None:
         async with self._pool.acquire() as session:
             await each.load(session, self._build)
+
+    async def _finish(self, closed: Sequence[date]) -> None:
+        """Make what follows from both logs; of two steps that do not need each other both at once."""
+        make_scores = partial(loading.make_scores, closed=closed, terms=self._terms)
+        await self._at_once(make_scores, loading.index_prizes)
+        await self._at_once(loading.open_scores, loading.make_blocks, loading.open_prizes)
+
+    async def _at_once(self, *steps: Callable[[Session, int], Awaitable[None]]) -> None:
+        running = [asyncio.create_task(self._step(step), name="step of a rebuild") for step in steps]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for step in running:
+                await end(step)
+
+    async def _step(self, step: Callable[[Session, int], Awaitable[None]]) -> None:
+        async with self._pool.acquire() as session, bulk(session, durable=False):
+            await step(session, self._build)
 
     async def _catch_up(self) -> None:
         async with bulk(self._session, durable=False):

@@ -45,7 +45,9 @@ def counted_week(week: date, fact: int, closes: Sequence[tuple[date, HeardUpTo]]
 
     `closes` are those of the fact's log, earlier weeks first and none left out between them.
     """
-    earlier = (week - closes[0][0]) // WEEK if closes else 0
+    if not closes or week > closes[-1][0]:
+        return week
+    earlier = (week - closes[0][0]) // WEEK
     for closed, heard in closes[max(0, earlier) :]:
         if heard.has(fact):
             return closed

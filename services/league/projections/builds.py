@@ -12,7 +12,7 @@ from services.league.projections.games import LEAVER_COLUMNS, RESULT_COLUMNS
 
 log = structlog.get_logger(__name__)
 
-# By table: the columns that make a row the same row, and those that are compared besides.
+# By table: the columns that make a row the same row, an id first, and those that are compared besides.
 _TABLES: Final = {
     "seat_result": (RESULT_COLUMNS[:2], RESULT_COLUMNS[2:]),
     "place_count": (("account_id", "game_type", "place"), ("games",)),
@@ -24,30 +24,28 @@ _TABLES: Final = {
         ("account_id", "week", "coins", "finished_us", "fact_no", "refund_fact_no"),
     ),
     "member_class": (("account_id",), ("class",)),
-    "score": (("board", "account_id"), ("points", "reached_us")),
+    "score": (("account_id", "board"), ("points", "reached_us")),
 }
 # What follows from other tables of the build, and is an index rather than a statement.
 _INDEXES: Final = ("score_block",)
 TABLES: Final = (*_TABLES, *_INDEXES)
 
 # The consumers wait while rows are compared. So they are first by their hashes of 64 bits, put together by groups that
-# the hashes make: a row that differs makes its group differ, and that of the row which it should be. The rows of such
-# groups are then compared one by one.
+# the first of the key decides: a row that differs, or that only one of the two has, makes its group differ. The rows of
+# such groups are then compared one by one. Postgres makes groups in several processes at once.
 _GROUPS: Final = 1_024
 
 
-def _rows(build: str, table: str, columns: tuple[str, ...]) -> str:
-    # The limit of none is a fence: a hash is computed once.
-    return f"""
-        select {", ".join(columns)}, hash_record_extended(row({", ".join(columns)}), 0) as hash
-        from {table} where build = {build} offset 0"""
+def _group(key: tuple[str, ...]) -> str:
+    return f"uuid_hash({key[0]}) & {_GROUPS - 1}"
 
 
 def _hashed(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
     def groups(build: str) -> str:
         return f"""
-            select hash & {_GROUPS - 1} as number, count(*) as rows, bit_xor(hash) as hash
-            from ({_rows(build, table, (*key, *values))}) each group by number"""
+            select {_group(key)} as number, count(*) as rows,
+                   bit_xor(hash_record_extended(row({", ".join((*key, *values))}), 0)) as hash
+            from {table} where build = {build} group by number"""
 
     return f"""
         select coalesce(sum(before.rows) filter (where not differs), 0)::bigint,
@@ -59,12 +57,9 @@ def _hashed(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _compared(table: str, key: tuple[str, ...], values: tuple[str, ...]) -> str:
-    columns = (*key, *values)
-
     def rows(build: str) -> str:
         return f"""
-            select {", ".join(columns)} from ({_rows(build, table, columns)}) each
-            where hash & {_GROUPS - 1} = any($3)"""
+            select {", ".join((*key, *values))} from {table} where build = {build} and {_group(key)} = any($3)"""
 
     return f"""
         select to_jsonb(before)::text as before, to_jsonb(after)::text as after,
@@ -115,11 +110,21 @@ def unopened(table: str, build: int) -> str:
     return f"{table}_{build}"
 
 
-async def open_table(session: Session, table: str, build: int) -> None:
-    """Make a build's rows of a table a part of the projection, with all indexes; in a `bulk` transaction.
+async def key_table(session: Session, table: str, build: int) -> None:
+    """Give a build's rows of a table their key: of those that mean the same, the one of the first fact stays.
 
-    Of rows that mean the same, the one of the first fact stays.
+    This and what follows it happens in a `bulk` transaction.
     """
+    await session.execute("select key_build_table($1, $2)", table, build, timeout=BULK_SECONDS)
+
+
+async def index_table(session: Session, table: str, build: int) -> None:
+    """Give them the other indexes; they may be read meanwhile."""
+    await session.execute("select index_build_table($1, $2)", table, build, timeout=BULK_SECONDS)
+
+
+async def open_table(session: Session, table: str, build: int) -> None:
+    """Make them a part of the projection, with key and indexes if they have none yet."""
     await session.execute("select open_build_table($1, $2)", table, build, timeout=BULK_SECONDS)
 
 

@@ -13,7 +13,7 @@ from services.league.domain.boards import league_board
 from services.league.domain.classes import LeagueClass, Movers, movers
 from services.league.domain.games import leavers, results
 from services.league.domain.terms import Terms
-from services.league.projections.builds import open_table, unopened
+from services.league.projections.builds import TABLES, index_table, key_table, open_table, unopened
 from services.league.projections.bulk import BULK_SECONDS
 from services.league.projections.games import LEAVER_COLUMNS, RESULT_COLUMNS, Attempt, Played, leaver_row, result_row
 from services.league.projections.prizes import Prize
@@ -21,7 +21,7 @@ from services.league.projections.scores import BLOCK_SCORES, FIRST, board_number
 
 # Games
 
-_ATTEMPT_COLUMNS: Final = ("build", "account_id", "day", "game_type", "fact_no", "game_id")
+_ATTEMPT_COLUMNS: Final = ("account_id", "day", "game_type", "fact_no", "game_id")
 _PLACE_COUNTS: Final = """
     insert into {place_count} (build, account_id, game_type, place, games)
     select $1, account_id, game_type, place, count(*) from seat_result where build = $1 group by 2, 3, 4"""
@@ -54,12 +54,12 @@ async def load_games(
     """Put in what finished games brought, and attempts at dailies."""
     seats, left = [], []
     for game, week in played:
-        seats += [(build, *result_row(game, week, result)) for result in results(game, terms)]
-        left += [(build, *leaver_row(game, account)) for account in leavers(game)]
-    began = [(build, each.account_id, each.day, each.game_type, each.fact, each.game_id) for each in attempts]
+        seats += [result_row(game, week, result) for result in results(game, terms)]
+        left += [leaver_row(game, account) for account in leavers(game)]
+    began = [(each.account_id, each.day, each.game_type, each.fact, each.game_id) for each in attempts]
     for table, columns, rows in (
-        ("seat_result", ("build", *RESULT_COLUMNS), seats),
-        ("left_game", ("build", *LEAVER_COLUMNS), left),
+        ("seat_result", RESULT_COLUMNS, seats),
+        ("left_game", LEAVER_COLUMNS, left),
         ("daily_attempt", _ATTEMPT_COLUMNS, began),
     ):
         await _copy(session, unopened(table, build), columns, rows)
@@ -70,27 +70,24 @@ async def finish_games(session: Session, build: int) -> None:
     for table in ("seat_result", "left_game", "daily_attempt"):
         await open_table(session, table, build)
     for table, statement in (("place_count", _PLACE_COUNTS), ("progress", _PROGRESS)):
-        filled = statement.format(**{table: unopened(table, build)})
-        await session.execute(filled, build, timeout=BULK_SECONDS)
+        await session.execute(_of(build, statement), build, timeout=BULK_SECONDS)
         await open_table(session, table, build)
 
 
 # Prizes
 
-_PRIZE_COLUMNS: Final = ("build", "game_id", "seat", "account_id", "week", "coins", "finished_us", "fact_no")
 # What went back, until all prizes are there.
-_MAKE_WENT_BACK: Final = """
+_MAKE_WENT_BACK: Final = f"""
     drop table if exists pg_temp.went_back;
-    create temp table went_back as
-    select build, game_id, seat, account_id, week, coins, finished_us, fact_no from prize with no data"""
+    create temp table went_back as select {", ".join(Prize._fields)} from prize with no data"""
 _TAKE_BACK: Final = """
     update {prize} p set refund_fact_no = w.fact_no
     from (select game_id, seat, week, min(fact_no) as fact_no from went_back group by 1, 2, 3) w
     where (p.game_id, p.seat, p.week) = (w.game_id, w.seat, w.week)"""
 # Of prizes that were never told of.
 _KEEP_REST: Final = """
-    insert into {prize} (build, game_id, seat, account_id, week, coins, finished_us, refund_fact_no)
-    select distinct on (game_id, seat) build, game_id, seat, account_id, week, coins, finished_us, fact_no
+    insert into {prize} (game_id, seat, account_id, week, coins, finished_us, refund_fact_no)
+    select distinct on (game_id, seat) game_id, seat, account_id, week, coins, finished_us, fact_no
     from went_back w where not exists (select from {prize} p where (p.game_id, p.seat) = (w.game_id, w.seat))
     order by game_id, seat, fact_no"""
 
@@ -100,21 +97,27 @@ async def begin_prizes(session: Session) -> None:
     await session.execute(_MAKE_WENT_BACK)
 
 
-async def load_prizes(session: Session, build: int, paid: Iterable[Prize], went_back: Iterable[Prize]) -> None:
+async def load_prizes(session: Session, build: int, paid: Sequence[Prize], went_back: Sequence[Prize]) -> None:
     """Put in prizes, and those that were taken back."""
-    for table, prizes in ((unopened("prize", build), paid), ("went_back", went_back)):
-        rows = [
-            (build, each.game_id, each.seat, each.account_id, each.week, each.coins, each.finished_at_us, each.fact)
-            for each in prizes
-        ]
-        await _copy(session, table, _PRIZE_COLUMNS, rows)
+    await _copy(session, unopened("prize", build), Prize._fields, paid)
+    await _copy(session, "went_back", Prize._fields, went_back)
 
 
 async def finish_prizes(session: Session, build: int) -> None:
-    """Take back what was taken back, all prizes having been put in."""
+    """Take back what was taken back, all prizes having been put in. They can be summed then, but are not opened."""
     for statement in (_TAKE_BACK, _KEEP_REST):
-        await session.execute(statement.format(prize=unopened("prize", build)), timeout=BULK_SECONDS)
+        await session.execute(_of(build, statement), timeout=BULK_SECONDS)
     await session.execute("drop table went_back")
+    await key_table(session, "prize", build)
+
+
+async def index_prizes(session: Session, build: int) -> None:
+    """Give finished prizes their other indexes; scores may be made meanwhile."""
+    await index_table(session, "prize", build)
+
+
+async def open_prizes(session: Session, build: int) -> None:
+    """Make them a part of the projection."""
     await open_table(session, "prize", build)
 
 
@@ -145,13 +148,14 @@ _DAILY: Final = """
     join board b on b.contest = 'daily' and b.begins = a.day and b.division = a.game_type
     where a.build = $1"""
 
-_WEEKS: Final = "select distinct week from prize where build = $1 and refund_fact_no is null"
+_WEEKS: Final = "select distinct week from {prize} where refund_fact_no is null"
+# Of prizes that have not been opened yet.
 _TOTALS: Final = """
     with total as (
         select p.account_id, p.points, p.reached_us, coalesce(c.class, 0) as class
         from (
             select account_id, sum(coins)::bigint as points, max(finished_us) as reached_us
-            from prize where build = $1 and week = $2 and refund_fact_no is null group by account_id
+            from {prize} where week = $2 and refund_fact_no is null group by account_id
         ) p
         left join member_class c on c.build = $1 and c.account_id = p.account_id
     )"""
@@ -184,37 +188,50 @@ _BLOCKS: Final = f"""
     from (
         select board, minus_points, reached_us, account_id,
                row_number() over (partition by board order by minus_points, reached_us, account_id) - 1 as number
-        from score where build = $1
+        from {{score}}
     ) ranked
-    join (select board, count(*) as players from score where build = $1 group by board) counted using (board),
+    join (select board, count(*) as players from {{score}} group by board) counted using (board),
     (values {FIRST}) as first (minus_points, reached_us, account_id)
     where number % {BLOCK_SCORES} = 0"""
 
 
-async def finish_scores(session: Session, build: int, closed: Collection[date], terms: Terms) -> None:
+async def make_scores(session: Session, build: int, closed: Collection[date], terms: Terms) -> None:
     """Make all scores, games and prizes being finished: each closed week's decide about the classes of the next."""
-    score = unopened("score", build)
     await open_table(session, "member_class", build)
     for statement in (_FRIENDLY_BOARDS, _FRIENDLY, _DAILY_BOARDS, _DAILY):
-        await session.execute(statement.format(score=score), build, timeout=BULK_SECONDS)
-    weeks = {row["week"] for row in await session.fetch(_WEEKS, build, timeout=BULK_SECONDS)}
+        await session.execute(_of(build, statement), build, timeout=BULK_SECONDS)
+    weeks = {row["week"] for row in await session.fetch(_of(build, _WEEKS), timeout=BULK_SECONDS)}
     for week in sorted({*closed, *weeks}):
         numbers = await board_numbers(session, [league_board(week, each) for each in LeagueClass])
         boards = [numbers[league_board(week, each)] for each in LeagueClass]
-        await session.execute(_LEAGUE.format(score=score), build, week, boards, timeout=BULK_SECONDS)
+        await session.execute(_of(build, _LEAGUE), build, week, boards, timeout=BULK_SECONDS)
         if week in closed:
             await _move(session, build, week, terms)
-    await open_table(session, "score", build)
-    blocks = _BLOCKS.format(score_block=unopened("score_block", build))
-    await session.execute(blocks, build, timeout=BULK_SECONDS)
-    await open_table(session, "score_block", build)
 
 
 async def _move(session: Session, build: int, week: date, terms: Terms) -> None:
-    counted = {row["class"]: row["counted"] for row in await session.fetch(_COUNTED, build, week, timeout=BULK_SECONDS)}
+    rows = await session.fetch(_of(build, _COUNTED), build, week, timeout=BULK_SECONDS)
+    counted = {row["class"]: row["counted"] for row in rows}
     moving: list[Movers] = [movers(each, counted.get(each, 0), terms.on(week)) for each in LeagueClass]
     up, down = [each.up for each in moving], [each.down for each in moving]
-    await session.execute(_MOVE, build, week, up, down, timeout=BULK_SECONDS)
+    await session.execute(_of(build, _MOVE), build, week, up, down, timeout=BULK_SECONDS)
+
+
+async def open_scores(session: Session, build: int) -> None:
+    """Make scores a part of the projection, all of them being there."""
+    await index_table(session, "score", build)
+    await open_table(session, "score", build)
+
+
+async def make_blocks(session: Session, build: int) -> None:
+    """Cut the boards into blocks, all scores being there, opened or not."""
+    await session.execute(_of(build, _BLOCKS), build, timeout=BULK_SECONDS)
+    await open_table(session, "score_block", build)
+
+
+def _of(build: int, statement: str) -> str:
+    """A statement about a build's tables under the names that they have before they are opened."""
+    return statement.format(**{table: unopened(table, build) for table in TABLES})
 
 
 async def _copy(session: Session, table: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]) -> None:

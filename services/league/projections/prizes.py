@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Final
-from uuid import UUID
+from typing import Final, NamedTuple
 
-from chassis.database import Session
-from rules.values import value
+from chassis.database import Session, uuid_of
 from services.league.projections.scores import LeagueScore, Touched
 
 # What was taken back stays so, in whatever order the two are heard of.
@@ -27,19 +25,21 @@ _DROP_PRIZES: Final = """
         where prize.week = excluded.week"""
 
 
-@value
-class Prize:
-    """A prize that a game of quick play paid, or that went back."""
+class Prize(NamedTuple):
+    """A prize that a game of quick play paid, or that went back: a row, by the names of its columns.
 
-    game_id: UUID
+    Ids are as the fact has them: the database's driver reads them, and most are never looked at here.
+    """
+
+    game_id: str
     seat: int
-    account_id: UUID
-    coins: int
-    finished_at_us: int
+    account_id: str
     # In which the fact counts.
     week: date
+    coins: int
+    finished_us: int
     # The ledger's that told of it.
-    fact: int
+    fact_no: int
 
 
 async def add_prizes(session: Session, build: int, prizes: Sequence[Prize]) -> Touched:
@@ -56,15 +56,5 @@ async def _put(session: Session, statement: str, build: int, prizes: Sequence[Pr
     # A fact that is told twice is one.
     once = {(prize.game_id, prize.seat): prize for prize in reversed(prizes)}.values()
     if once:
-        await session.execute(
-            statement,
-            build,
-            [prize.game_id for prize in once],
-            [prize.seat for prize in once],
-            [prize.account_id for prize in once],
-            [prize.week for prize in once],
-            [prize.coins for prize in once],
-            [prize.finished_at_us for prize in once],
-            [prize.fact for prize in once],
-        )
-    return {LeagueScore(prize.account_id, prize.week) for prize in once}
+        await session.execute(statement, build, *zip(*once, strict=True))
+    return {LeagueScore(uuid_of(prize.account_id), prize.week) for prize in once}
