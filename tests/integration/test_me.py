@@ -399,7 +399,7 @@ async def test_streams_that_come_and_go_leave_nothing_behind(
                 seen._feeds or seen._subscriptions or any(now > then for now, then in zip(left(), before, strict=True))
             ):
                 await asyncio.sleep(0.05)
-        assert all(not each._asked_at and not each._wanted for each in seen._askers.values())
+        assert all(not each._feeds and not each._wanted and not each._due for each in seen._askers.values())
 
 
 async def test_only_players_watch_and_only_accounts_asks_for_snapshots(

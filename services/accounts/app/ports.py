@@ -1,6 +1,6 @@
 """What the use cases need of a database."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -146,8 +146,8 @@ class Store(Protocol):
         """Count one more for all allowances, make this the address's live code and have it mailed; when it runs out, in
         milliseconds since 1970. Nothing happens when an allowance is exhausted."""
 
-    async def account(self, account_id: UUID) -> Account | None:
-        """The account of this id."""
+    async def accounts(self, account_ids: Sequence[UUID]) -> Mapping[UUID, Account]:
+        """The accounts of these ids, without those that are no more."""
 
     async def stored(self, account_id: UUID) -> StoredAccount | None:
         """All about an account."""

@@ -1,6 +1,7 @@
 """What belongs to an account: its name, what others may see of it, its data, and its end."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple
 from uuid import UUID
@@ -37,17 +38,19 @@ class Profiles:
 
     async def account(self, account_id: UUID) -> Account:
         """An account by its id."""
-        account = await self._store.account(account_id)
+        account = (await self._store.accounts([account_id])).get(account_id)
         if account is None:
             raise account_not_found()
         return account
 
     async def profile(self, account_id: UUID) -> Profile:
         """What everybody may see of an account."""
-        account = await self.account(account_id)
-        weekdays = vip_weekdays(account_id)
-        today = datetime.fromtimestamp(self._clock.now_s(), self._time_zone).weekday()
-        return Profile(account, weekdays, today in weekdays)
+        return self._profile(await self.account(account_id))
+
+    async def profiles(self, account_ids: Sequence[UUID]) -> dict[UUID, Profile]:
+        """The same of many, without those that are no more."""
+        accounts = await self._store.accounts(account_ids)
+        return {account_id: self._profile(account) for account_id, account in accounts.items()}
 
     async def change_name(self, account_id: UUID, wish: str) -> Account:
         """Give an account another name."""
@@ -109,6 +112,11 @@ class Profiles:
             await transaction.delete_account(account_id)
             revoked = (self._tokens.revoked(account_id, session_id) for session_id in ended)
             await transaction.publish(*revoked, Deleted(account_id))
+
+    def _profile(self, account: Account) -> Profile:
+        weekdays = vip_weekdays(account.account_id)
+        today = datetime.fromtimestamp(self._clock.now_s(), self._time_zone).weekday()
+        return Profile(account, weekdays, today in weekdays)
 
 
 def _iso(at_ms: int) -> str:

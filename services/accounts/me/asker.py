@@ -1,6 +1,12 @@
-"""Asks one source for snapshots, for all feeds of this replica: so many at once, in the order of their wishes."""
+"""Asks one source for snapshots, for all feeds of this replica: for many feeds in one question, and so many at once.
+
+There is no timer. Feeds that are wanted while all questions are under way go together into the next one; a lone feed is
+asked for at once.
+"""
 
 import asyncio
+from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Final
 
 import grpc
@@ -9,11 +15,12 @@ import structlog
 from chassis.errors import Refused, in_a_line
 from chassis.tasks import Background
 from services.accounts.me.feed import Feed
-from services.accounts.me.sources import Source
+from services.accounts.me.sources import ACCOUNTS_MAX, Source
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE: Final = 16
+# Few, so that the questions are big where many feeds are wanted; enough that some can wait for a replica that stalls.
+AT_ONCE: Final = 8
 RETRY_SECONDS: Final = 1.0
 
 
@@ -23,11 +30,15 @@ class Asker:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._name = source.topic.source
-        # Open feeds, with the loop time of the last question.
-        self._asked_at: dict[Feed, float] = {}
-        # Feeds to ask for, in order, and those that are being asked for.
+        # Open feeds; those for which nothing was asked for the longest come first.
+        self._feeds: dict[Feed, None] = {}
+        # Feeds to ask for, in order: those for which somebody waits, and after them all others.
         self._wanted: dict[Feed, None] = {}
+        self._due: dict[Feed, None] = {}
+        # Feeds that are being asked for.
         self._under_way: set[Feed] = set()
+        # What is left of the shares so far: less than one feed.
+        self._left_over = 0.0
         self._news = asyncio.Event()
         self._workers = Background()
 
@@ -41,60 +52,80 @@ class Asker:
         await self._workers.stop()
 
     def want(self, feed: Feed) -> None:
-        """Ask for this feed with a question that is not put yet."""
-        self._asked_at.setdefault(feed, 0.0)
+        """Ask for this feed with a question that is not put yet, before all that is only refreshed."""
+        self._feeds.setdefault(feed)
+        self._due.pop(feed, None)
         self._wanted[feed] = None
         self._news.set()
 
-    def want_those_before(self, time: float) -> None:
-        """Ask again for feeds for which nothing was asked since this loop time."""
-        for feed, asked_at in self._asked_at.items():
-            if asked_at < time and feed not in self._under_way:
-                self.want(feed)
+    def refresh(self, share: float) -> None:
+        """Ask again for such a share of the feeds, from none, 0, to all, 1: those for which nothing was asked for the
+        longest."""
+        count = min(self._left_over + share * len(self._feeds), len(self._feeds))
+        self._left_over = count % 1
+        self._ask_later(list(islice(self._feeds, int(count))))
 
     def forget(self, feed: Feed) -> None:
         """The feed is closed."""
-        self._asked_at.pop(feed, None)
-        self._wanted.pop(feed, None)
+        for feeds in (self._feeds, self._wanted, self._due):
+            feeds.pop(feed, None)
+
+    def _ask_later(self, feeds: Collection[Feed]) -> None:
+        for feed in feeds:
+            # Some may have been closed since.
+            if feed in self._feeds and feed not in self._wanted:
+                self._due[feed] = None
+        self._news.set()
 
     async def _work(self) -> None:
         while True:
-            feed = self._next()
-            if feed is None:
+            feeds = self._next()
+            if not feeds:
                 self._news.clear()
                 await self._news.wait()
                 continue
-            self._under_way.add(feed)
+            self._under_way.update(feeds)
             try:
-                await self._ask(feed)
+                await self._ask(feeds)
             finally:
-                self._under_way.discard(feed)
-                # It may be wanted again already, and was passed over meanwhile.
+                self._under_way.difference_update(feeds)
+                # Some may be wanted again already, and were passed over meanwhile.
                 self._news.set()
 
-    def _next(self) -> Feed | None:
-        # One question at a time for each feed: what was heard since a question belongs to that one.
-        feed = next((feed for feed in self._wanted if feed not in self._under_way), None)
-        if feed is not None:
-            del self._wanted[feed]
-        return feed
+    def _next(self) -> Sequence[Feed]:
+        """The feeds of the next question. Those for which somebody waits do not wait for the answers of others."""
+        for wanted in (self._wanted, self._due):
+            # One question at a time for each feed: what was heard since a question belongs to that one.
+            feeds = list(islice((feed for feed in wanted if feed not in self._under_way), ACCOUNTS_MAX))
+            if feeds:
+                for feed in feeds:
+                    del wanted[feed]
+                return feeds
+        return ()
 
-    async def _ask(self, feed: Feed) -> None:
-        loop = asyncio.get_running_loop()
-        began_at = self._asked_at[feed] = loop.time()
-        feed.begin(self._name)
+    async def _ask(self, feeds: Sequence[Feed]) -> None:
+        began_at = asyncio.get_running_loop().time()
+        for feed in feeds:
+            # Behind all others.
+            del self._feeds[feed]
+            self._feeds[feed] = None
+            feed.begin(self._name)
         try:
-            snapshot = await self._source.snapshot(feed.account_id)
+            snapshots = await self._source.snapshots([feed.account_id for feed in feeds])
+            answers = list(zip(feeds, snapshots, strict=True))
         except Exception as error:
-            if isinstance(error, Refused) and error.code is grpc.StatusCode.NOT_FOUND:
-                feed.refuse(error)
-                return
-            log.warning("a source does not answer", source=self._name, error=in_a_line(error))
-            feed.miss(self._name, began_at)
-            loop.call_later(RETRY_SECONDS, self._want_if_open, feed)
-        else:
-            feed.take(self._name, snapshot, began_at)
+            self._miss(feeds, began_at, error)
+            return
+        for feed, answer in answers:
+            if not isinstance(answer, Refused):
+                feed.take(self._name, answer, began_at)
+            elif answer.code is grpc.StatusCode.NOT_FOUND:
+                feed.refuse(answer)
+            else:
+                self._miss([feed], began_at, answer)
 
-    def _want_if_open(self, feed: Feed) -> None:
-        if feed in self._asked_at:
-            self.want(feed)
+    def _miss(self, feeds: Sequence[Feed], began_at: float, error: Exception) -> None:
+        log.warning("a source does not answer", source=self._name, accounts=len(feeds), error=in_a_line(error))
+        for feed in feeds:
+            feed.miss(self._name, began_at)
+        asyncio.get_running_loop().call_later(RETRY_SECONDS, self._ask_later, feeds)

@@ -171,16 +171,19 @@ class Hub(Collector):
 
     async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()
-        reconnects = self._reconnects
+        reconnects, looked_at = self._reconnects, loop.time()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            since = loop.time() - (REFRESH_DEAF_SECONDS if self._deaf else REFRESH_SECONDS)
+            before, looked_at = looked_at, loop.time()
+            # In so many seconds everybody has a turn, and in each of them as many as in any other, also of those who
+            # came all at once.
+            share = (looked_at - before) / (REFRESH_DEAF_SECONDS if self._deaf else REFRESH_SECONDS)
             if reconnects != self._reconnects and not self._deaf:
                 reconnects = self._reconnects
                 await self._round_trip()
-                since = loop.time()
+                share = 1.0
             for asker in self._askers.values():
-                asker.want_those_before(since)
+                asker.refresh(share)
 
     @property
     def _reconnects(self) -> int:

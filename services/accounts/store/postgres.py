@@ -14,7 +14,7 @@ from services.accounts.domain.sessions import Device, Session
 from services.accounts.store.transaction import PostgresTransaction, account_in, ms
 
 _PUT_CODE: Final = "select * from put_code($1, $2, $3, $4, $5, $6, $7)"
-_ACCOUNT: Final = "select account_id, name, guest from account where account_id = $1"
+_ACCOUNTS: Final = "select account_id, name, guest from account where account_id = any($1)"
 _STORED: Final = f"""
     select account_id, name, guest, a.address, {ms("created_at")} as created_at_ms,
            (select {ms("expires_at")} from sign_in_code c where c.address = a.address) as code_expires_at_ms,
@@ -87,10 +87,9 @@ class PostgresStore:
             return Exhausted(allowances[put["exhausted"] - 1], put["wait_ms"])
         return int(put["expires_at_ms"])
 
-    async def account(self, account_id: UUID) -> Account | None:
-        """The account of this id."""
-        with refusing_while_away():
-            return account_in(await self._pool.fetchrow(_ACCOUNT, account_id))
+    async def accounts(self, account_ids: Sequence[UUID]) -> dict[UUID, Account]:
+        """The accounts of these ids, without those that are no more."""
+        return {row["account_id"]: Account(*row) for row in await self._fetch(_ACCOUNTS, account_ids)}
 
     async def stored(self, account_id: UUID) -> StoredAccount | None:
         """All about an account."""

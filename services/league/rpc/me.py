@@ -1,32 +1,24 @@
 """What the league tells accounts of what they have reached: `levata.me.v1.Snapshots`, and updates for their streams."""
 
-from typing import Final
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from levata.me.v1 import me_pb2, updates_pb2
 
+from chassis import snapshots
 from chassis.bus import Outbox
-from chassis.rpc import Access, Call, Server
+from chassis.rpc import Access, Server
 from services.league.app.standings import League, Rank
 from services.league.store.facts import STREAKS
-
-_SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
 
 
 def serve(server: Server, league: League) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, SnapshotsApi(league), Access.by("accounts"))
 
+    async def read(accounts: Sequence[UUID]) -> Iterable[Sequence[updates_pb2.Update]]:
+        return [[update_of(rank)] for rank in await league.ranks(accounts)]
 
-class SnapshotsApi:
-    """levata.me.v1.Snapshots."""
-
-    def __init__(self, league: League) -> None:
-        self._league = league
-
-    async def snapshot(self, request: updates_pb2.SnapshotRequest, call: Call) -> updates_pb2.SnapshotResponse:
-        ranks = await self._league.ranks([UUID(request.account_id)])
-        return updates_pb2.SnapshotResponse(updates=map(update_of, ranks))
+    snapshots.serve(server, read, Access.by("accounts"))
 
 
 class NatsPlayers:

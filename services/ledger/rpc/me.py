@@ -1,36 +1,28 @@
 """What the ledger tells accounts of their money: `levata.me.v1.Snapshots`, and updates for their streams."""
 
-from typing import Final
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from levata.ledger.v1 import ledger_pb2
 from levata.me.v1 import me_pb2, updates_pb2
 
+from chassis import snapshots
 from chassis.bus import Outbox
-from chassis.rpc import Access, Call, Server
+from chassis.rpc import Access, Server
 from services.ledger.app.mondays import Mondays
 from services.ledger.app.ports import Balances, Owned
 from services.ledger.domain.journal import Balance, Currency
 
-_SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
-
 
 def serve(server: Server, balances: Balances, mondays: Mondays) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, SnapshotsApi(balances, mondays), Access.by("accounts"))
 
+    async def read(accounts: Sequence[UUID]) -> Iterable[Sequence[updates_pb2.Update]]:
+        await mondays.bring(accounts)
+        owned = {each.account: each for each in await balances.of(accounts)}
+        return [[update_of(owned[account])] for account in accounts]
 
-class SnapshotsApi:
-    """levata.me.v1.Snapshots."""
-
-    def __init__(self, balances: Balances, mondays: Mondays) -> None:
-        self._balances = balances
-        self._mondays = mondays
-
-    async def snapshot(self, request: updates_pb2.SnapshotRequest, call: Call) -> updates_pb2.SnapshotResponse:
-        accounts = [UUID(request.account_id)]
-        await self._mondays.bring(accounts)
-        return updates_pb2.SnapshotResponse(updates=map(update_of, await self._balances.of(accounts)))
+    snapshots.serve(server, read, Access.by("accounts"))
 
 
 class NatsPlayers:

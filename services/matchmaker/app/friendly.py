@@ -91,7 +91,7 @@ class FriendlyTables:
         _check_signed_in(player)
         # Of the player's own, so that nobody can come to another one's table by it. Its order is that of the list.
         table_id = _ordered(request_id, player.account, self._now_us())
-        known = await self._store.of(player.account)
+        (known,) = await self._store.of([player.account])
         if known is not None and known.table.owner == player.account and _same_request(known.table.table_id, table_id):
             return known
         for _ in range(CODE_ATTEMPTS):

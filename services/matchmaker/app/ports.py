@@ -97,6 +97,10 @@ class Tickets(Protocol):
         """What there is to say of an account."""
         ...
 
+    async def standings(self, accounts: Sequence[UUID]) -> Sequence[Standing]:
+        """What there is to say of each account, of one moment, in the order asked."""
+        ...
+
     async def add(self, tickets: Sequence[QuickTicket]) -> Sequence[QuickTicket]:
         """Add tickets; for each account the one that it has now, which may be an older one."""
         ...
@@ -410,8 +414,8 @@ class FriendlyStore(Protocol):
         """A table that waits, by its code."""
         ...
 
-    async def of(self, account: UUID) -> Told | None:
-        """The table at which somebody sits."""
+    async def of(self, accounts: Sequence[UUID]) -> Sequence[Told | None]:
+        """The table at which each of them sits, in the order asked."""
         ...
 
     async def waiting(self, game_type: str, free_only: bool, before: UUID | None, limit: int) -> Sequence[Told]:

@@ -1,19 +1,19 @@
 """What the matchmaker tells accounts of their tickets: `levata.me.v1.Snapshots`, and updates for their streams."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
 from levata.matchmaker.v1 import friendly_pb2, matchmaker_pb2
 from levata.me.v1 import me_pb2, updates_pb2
 
+from chassis import snapshots
 from chassis.bus import Outbox
-from chassis.rpc import Access, Call, Server
+from chassis.rpc import Access, Server
 from services.matchmaker.app.ports import FriendlyStore, Standing, Tickets, Told
 from services.matchmaker.domain.friendly import Chair
 from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
 
-_SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
 _STATES: Final = {
     State.WAITING: matchmaker_pb2.TICKET_STATE_WAITING,
     State.SEATED: matchmaker_pb2.TICKET_STATE_SEATED,
@@ -24,26 +24,18 @@ _STATES: Final = {
 
 def serve(server: Server, tickets: Tickets, tables: FriendlyStore, now_us: Callable[[], int]) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, SnapshotsApi(tickets, tables, now_us), Access.by("accounts"))
 
-
-class SnapshotsApi:
-    """levata.me.v1.Snapshots."""
-
-    def __init__(self, tickets: Tickets, tables: FriendlyStore, now_us: Callable[[], int]) -> None:
-        self._tickets = tickets
-        self._tables = tables
-        self._now_us = now_us
-
-    async def snapshot(self, request: updates_pb2.SnapshotRequest, call: Call) -> updates_pb2.SnapshotResponse:
+    async def read(accounts: Sequence[UUID]) -> Iterable[Sequence[updates_pb2.Update]]:
         # Before the rows are read: what is told of later commits has higher numbers.
-        number = self._now_us()
-        account = UUID(request.account_id)
-        standing = await self._tickets.standing(account)
-        told = await self._tables.of(account)
-        return updates_pb2.SnapshotResponse(
-            updates=[_update(standing, None, number), _table_update(told, number if told is None else told.number)]
-        )
+        number = now_us()
+        standings = await tickets.standings(accounts)
+        told = await tables.of(accounts)
+        return [
+            [_update(standing, None, number), _table_update(table, number if table is None else table.number)]
+            for standing, table in zip(standings, told, strict=True)
+        ]
+
+    snapshots.serve(server, read, Access.by("accounts"))
 
 
 class NatsPlayers:

@@ -1,6 +1,7 @@
 """Friendly tables in Postgres. Whoever changes a table holds its row; that a player has one seat is a key's word."""
 
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -25,8 +26,9 @@ _COLUMNS: Final = "table_id, code, state, changed_us, (extract(epoch from opened
 _GET: Final = f"select {_COLUMNS} from friendly_table where table_id = $1"
 _LOCK: Final = f"{_GET} for update"
 _BY_CODE: Final = f"select {_COLUMNS} from friendly_table where code = $1"
-_OF_ACCOUNT: Final = f"""
-    select {_COLUMNS} from friendly_table where table_id = (select table_id from friendly_seat where account_id = $1)"""
+_OF_ACCOUNTS: Final = f"""
+    select account_id, {_COLUMNS} from friendly_seat join friendly_table using (table_id)
+    where account_id = any($1)"""
 _ADD: Final = """
     insert into friendly_table (table_id, code, game_type, free_seats, state, changed_us)
     values ($1, $2, $3, $4, $5, (extract(epoch from levata_now()) * 1000000)::bigint)
@@ -75,9 +77,9 @@ _SAY: Final = """
     select $1, coalesce(max(line_no), 0) + 1, $2, $3 from friendly_line where table_id = $1
     returning line_no"""
 _DROP_LINES: Final = "delete from friendly_line where table_id = $1 and line_no <= $2"
-_LINES: Final = f"""
-    select line_no, account_id, text from friendly_line
-    where table_id = $1 order by line_no desc limit {RECENT_LINES}"""
+# Who says one drops those that are not recent any more.
+_LINES: Final = """
+    select table_id, line_no, account_id, text from friendly_line where table_id = any($1) order by table_id, line_no"""
 _SEAT_CHANGED: Final = "select state from friendly_game where game_id = $1 for update"
 _KEEP_GAME: Final = "update friendly_game set state = $2, free_seats = $3 where game_id = $1"
 _OVER: Final = "update friendly_game set over = true where game_id = any($1)"
@@ -150,17 +152,27 @@ class PostgresFriendlyTables:
         """A table that waits, by its code."""
         return await self._one(_BY_CODE, code)
 
-    async def of(self, account: UUID) -> Told | None:
-        """The table at which somebody sits."""
-        return await self._one(_OF_ACCOUNT, account)
+    async def of(self, accounts: Sequence[UUID]) -> Sequence[Told | None]:
+        """The table at which each of them sits, in the order asked."""
+        with refusing_while_away():
+            rows = await self._pool.fetch(_OF_ACCOUNTS, accounts)
+            told = await self._with_lines(rows)
+        at = {row["account_id"]: each for row, each in zip(rows, told, strict=True)}
+        return [at.get(account) for account in accounts]
 
     async def _one(self, query: str, argument: object) -> Told | None:
         with refusing_while_away():
-            row = await self._pool.fetchrow(query, argument)
-            if row is None:
-                return None
-            lines = await self._pool.fetch(_LINES, row["table_id"])
-        return _told(row)._replace(lines=[Line(*line) for line in reversed(lines)])
+            told = await self._with_lines(await self._pool.fetch(query, argument))
+        return told[0] if told else None
+
+    async def _with_lines(self, rows: Sequence[Record]) -> list[Told]:
+        """Tables, each with what was said there; several rows may be of one."""
+        if not rows:
+            return []
+        lines: defaultdict[UUID, list[Line]] = defaultdict(list)
+        for table_id, *line in await self._pool.fetch(_LINES, list({row["table_id"] for row in rows})):
+            lines[table_id].append(Line(*line))
+        return [_told(row)._replace(lines=lines[row["table_id"]]) for row in rows]
 
     async def waiting(self, game_type: str, free_only: bool, before: UUID | None, limit: int) -> Sequence[Told]:
         """Tables that wait, the newest first."""

@@ -1,5 +1,6 @@
 """Tickets, tables and turns in Postgres. That a player has one ticket is the primary key's word."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -44,11 +45,11 @@ _TABLE_COLUMNS: Final = f"""
     dealing_at is not null as dealing"""
 
 _TICKET: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = $1"
-_TABLE: Final = f"select {_TABLE_COLUMNS} from quick_table where table_id = $1"
-_SEATED: Final = f"select {_TICKET_COLUMNS} from ticket where table_id = $1 order by place"
+_TABLES_NAMED: Final = f"select {_TABLE_COLUMNS} from quick_table where table_id = any($1)"
+_SEATED: Final = f"select {_TICKET_COLUMNS} from ticket where table_id = any($1) order by place"
 _ENDED: Final = """
-    select ticket_id, room, game_type, variant, reason from ended_ticket
-    where account_id = $1 and ended_at > levata_now() - interval '10 minutes'"""
+    select account_id, ticket_id, room, game_type, variant, reason from ended_ticket
+    where account_id = any($1) and ended_at > levata_now() - interval '10 minutes'"""
 _ADD: Final = f"""
     with fresh as (
         insert into ticket (account_id, ticket_id, guest, room, game_type, variant, coffee, rank, companions)
@@ -198,18 +199,20 @@ class PostgresQuickPlay:
 
     async def standing(self, account: UUID) -> Standing:
         """What there is to say of an account, of one moment."""
+        (standing,) = await self.standings([account])
+        return standing
+
+    async def standings(self, accounts: Sequence[UUID]) -> Sequence[Standing]:
+        """What there is to say of each account, of one moment, in the order asked."""
         with refusing_while_away():
             async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-                row = await session.fetchrow(_TICKET, account)
-                if row is None:
-                    ended = await session.fetchrow(_ENDED, account)
-                    return Standing(ended=None if ended is None else _ended(ended))
-                ticket = _ticket(row)
-                if ticket.table_id is None:
-                    return Standing(ticket)
-                table = await session.fetchrow(_TABLE, ticket.table_id)
-                seated = await session.fetch(_SEATED, ticket.table_id)
-                return Standing(ticket, None if table is None else _table(table), [_ticket(each) for each in seated])
+                tickets = {row["account_id"]: _ticket(row) for row in await session.fetch(_OF_ACCOUNTS, accounts)}
+                without = [account for account in accounts if account not in tickets]
+                ended = await session.fetch(_ENDED, without) if without else []
+                at = list({ticket.table_id for ticket in tickets.values() if ticket.table_id is not None})
+                tables = await session.fetch(_TABLES_NAMED, at) if at else []
+                seated = await session.fetch(_SEATED, at) if at else []
+        return _standings(accounts, tickets, ended, tables, seated)
 
     async def add(self, tickets: Sequence[QuickTicket]) -> Sequence[QuickTicket]:
         """Add tickets; for each account the one that it has now."""
@@ -447,6 +450,30 @@ def _table(row: Record) -> QuickTable:
         row["commitment"] or b"",
         row["dealing"],
     )
+
+
+def _standings(
+    accounts: Sequence[UUID],
+    tickets: Mapping[UUID, QuickTicket],
+    ended: Sequence[Record],
+    tables: Sequence[Record],
+    seated: Sequence[Record],
+) -> list[Standing]:
+    endings = {row["account_id"]: _ended(row) for row in ended}
+    at = {row["table_id"]: _table(row) for row in tables}
+    people: defaultdict[UUID | None, list[QuickTicket]] = defaultdict(list)
+    for row in seated:
+        people[row["table_id"]].append(_ticket(row))
+
+    def standing(account: UUID) -> Standing:
+        ticket = tickets.get(account)
+        if ticket is None:
+            return Standing(ended=endings.get(account))
+        if ticket.table_id is None:
+            return Standing(ticket)
+        return Standing(ticket, at.get(ticket.table_id), people[ticket.table_id])
+
+    return list(map(standing, accounts))
 
 
 def _ended(row: Record) -> Ended:

@@ -190,8 +190,10 @@ class Store(Protocol):
         """Remove replicas that are long gone and host nothing."""
         ...
 
-    async def games_of(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> list[UUID]:
-        """An account's created games, newest first, older than `before`."""
+    async def games_of(
+        self, accounts: Sequence[UUID], before: UUID | None, running_only: bool, limit: int
+    ) -> list[list[UUID]]:
+        """Each account's created games, newest first, older than `before`: so many of each."""
         ...
 
 

@@ -293,7 +293,7 @@ class Tables:
 
         None instead of the id on the last page.
         """
-        game_ids = await self._store.games_of(account, before, running_only, limit)
+        (game_ids,) = await self._store.games_of([account], before, running_only, limit)
         telling = await self._log.read_kinds(game_ids, listing.TELLING)
         versions = await self._log.versions(game_ids)
         summaries = [listing.summary(game_id, versions[game_id], telling[game_id]) for game_id in game_ids]

@@ -1,35 +1,26 @@
 """What the table service tells accounts of their games: `levata.me.v1.Snapshots`, and updates for their streams."""
 
-from typing import Final
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from levata.me.v1 import me_pb2, updates_pb2
 from levata.table.v1 import table_pb2
 
+from chassis import snapshots
 from chassis.bus import Outbox
-from chassis.rpc import Access, Call, Server
+from chassis.rpc import Access, Server
 from services.table.app.own_games import News, own_games
 from services.table.app.ports import GameLog, Store
 from services.table.store.codec import day_text
 
-_SERVICE: Final = updates_pb2.DESCRIPTOR.services_by_name["Snapshots"]
-
 
 def serve(server: Server, store: Store, log: GameLog) -> None:
     """Add the service to a server."""
-    server.add(_SERVICE, SnapshotsApi(store, log), Access.by("accounts", "matchmaker"))
 
+    async def read(accounts: Sequence[UUID]) -> Iterable[Sequence[updates_pb2.Update]]:
+        return [list(map(update_of, games)) for games in await own_games(store, log, accounts)]
 
-class SnapshotsApi:
-    """levata.me.v1.Snapshots."""
-
-    def __init__(self, store: Store, log: GameLog) -> None:
-        self._store = store
-        self._log = log
-
-    async def snapshot(self, request: updates_pb2.SnapshotRequest, call: Call) -> updates_pb2.SnapshotResponse:
-        games = await own_games(self._store, self._log, UUID(request.account_id))
-        return updates_pb2.SnapshotResponse(updates=[update_of(news) for news in games])
+    snapshots.serve(server, read, Access.by("accounts", "matchmaker"))
 
 
 class NatsPlayers:

@@ -207,22 +207,29 @@ class Store:
             """
         )
 
-    async def games_of(self, account: UUID, before: UUID | None, running_only: bool, limit: int) -> list[UUID]:
-        """An account's created games, newest first, older than `before`."""
+    async def games_of(
+        self, accounts: Sequence[UUID], before: UUID | None, running_only: bool, limit: int
+    ) -> list[list[UUID]]:
+        """Each account's created games, newest first, older than `before`: so many of each."""
         rows = await self._rows(
             """
-            select p.game_id from player_games p join game_hosts h using (game_id)
-            where p.account_id = $1 and ($2::uuid is null or p.game_id < $2) and not (h.over and $3)
-              and exists (select from game_log l where l.game_id = p.game_id and l.version = 1 and l.kinds & $5 <> 0)
-            order by p.game_id desc limit $4
+            select array(
+                select p.game_id from player_games p join game_hosts h using (game_id)
+                where p.account_id = a.account_id and ($2::uuid is null or p.game_id < $2) and not (h.over and $3)
+                  and exists (
+                      select from game_log l where l.game_id = p.game_id and l.version = 1 and l.kinds & $5 <> 0
+                  )
+                order by p.game_id desc limit $4
+            ) as game_ids
+            from unnest($1::uuid[]) with ordinality a (account_id, nth) order by nth
             """,
-            account,
+            accounts,
             before,
             running_only,
             limit,
             Kind.CREATED.value,
         )
-        return [row["game_id"] for row in rows]
+        return [row["game_ids"] for row in rows]
 
 
 def _prepared(row: asyncpg.Record) -> PreparedGame:
