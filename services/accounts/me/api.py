@@ -23,5 +23,4 @@ class MeApi:
         self._hub = hub
 
     async def watch(self, request: me_pb2.WatchRequest, call: Call) -> None:
-        async with self._hub.stream(UUID(call.who.subject)) as stream:
-            await stream.pump(call.write)
+        await self._hub.watch(UUID(call.who.subject), call.write)

@@ -19,8 +19,6 @@ Key: TypeAlias = tuple[str, str]
 _KIND: Final = me_pb2.WatchResponse.DESCRIPTOR.oneofs_by_name["kind"]
 _SLOTS: Final = {field.name: field.number for field in _KIND.fields}
 
-HEARTBEAT: Final = me_pb2.WatchResponse(heartbeat=me_pb2.Heartbeat()).SerializeToString()
-
 
 # Things that are no more are remembered, so that an update that comes late does not bring them back: so many of a feed.
 GONE_MAX: Final = 100
@@ -75,7 +73,7 @@ class Feed:
 
     def join(self, now: float) -> Stream:
         """A stream that begins as soon as each source has been asked from now on."""
-        stream = Stream(now, set(self._sources), HEARTBEAT)
+        stream = Stream(now, set(self._sources))
         self.streams.add(stream)
         return stream
 

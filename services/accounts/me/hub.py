@@ -6,7 +6,7 @@ lost for a while, and now and then in any case, since a service may die between 
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from uuid import UUID, uuid4
@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 import grpc
 import structlog
 from google.protobuf.message import DecodeError
-from levata.me.v1 import updates_pb2
+from levata.me.v1 import me_pb2, updates_pb2
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
@@ -26,7 +26,7 @@ from chassis.tasks import Background
 from services.accounts.me.asker import Asker
 from services.accounts.me.feed import ACCOUNT, Feed
 from services.accounts.me.sources import Source
-from services.accounts.me.stream import Stream
+from services.accounts.me.stream import Heartbeats, Stream
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,8 @@ SUBJECT: Final = "levata.me.{account}"
 # This service's own facts, as its relay sends them after the commit; and those that tell of another state.
 OWN_FACTS: Final = "levata.accounts.*.*"
 _CHANGES: Final = frozenset({"registered", "renamed", "deleted"})
+
+_HEARTBEAT: Final = me_pb2.WatchResponse(heartbeat=me_pb2.Heartbeat())
 
 ROUND_TRIP_SECONDS: Final = 2.0
 LOOK_SECONDS: Final = 0.5
@@ -56,6 +58,7 @@ class Hub(Collector):
         # Marks on their way through the server and back, on a subject of this replica's own.
         self._marks: dict[bytes, asyncio.Event] = {}
         self._marks_subject = SUBJECT.format(account=uuid4())
+        self._heartbeats = Heartbeats(me_pb2.WatchResponse.HEARTBEAT_FIELD_NUMBER, _HEARTBEAT.SerializeToString())
         self._background = Background()
         self._stopping = False
 
@@ -67,6 +70,7 @@ class Hub(Collector):
         for asker in self._askers.values():
             asker.start()
         self._background.spawn("refresh the feeds", self._refresh())
+        self._background.spawn("heartbeats", self._heartbeats.run())
 
     async def stop(self) -> None:
         """End all streams in order; their clients watch again, elsewhere."""
@@ -77,9 +81,13 @@ class Hub(Collector):
             await asker.stop()
         await self._background.stop()
 
+    async def watch(self, account_id: UUID, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Write all that is told of an account, until that ends."""
+        async with self._stream(account_id) as stream:
+            await stream.pump(write, self._heartbeats)
+
     @asynccontextmanager
-    async def stream(self, account_id: UUID) -> AsyncIterator[Stream]:
-        """A stream of what is told of an account."""
+    async def _stream(self, account_id: UUID) -> AsyncIterator[Stream]:
         if self._stopping:
             raise Refused("TEMPORARILY_UNAVAILABLE", grpc.StatusCode.UNAVAILABLE, "This replica stops; call again.")
         feed = self._feeds.get(account_id)

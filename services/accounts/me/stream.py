@@ -5,24 +5,26 @@ more than one message a part, and a client that comes back from a long silence g
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from chassis.errors import Refused
 
 HEARTBEAT_SECONDS: Final = 3.0
+# Between two looks at the silent streams.
+LOOK_SECONDS: Final = 0.1
 
 
 class Stream:
     """What is to be sent to one client. `put` and `end` are for the feed, `pump` is for the call."""
 
-    __slots__ = ("_ended", "_heartbeat", "_refused", "_waiting", "_woken", "awaits", "opened_at")
+    __slots__ = ("_ended", "_refused", "_waiting", "_woken", "awaits", "opened_at")
 
-    def __init__(self, opened_at: float, awaits: set[str], heartbeat: bytes) -> None:
+    def __init__(self, opened_at: float, awaits: set[str]) -> None:
         # Loop time; nothing is sent before each of the sources in `awaits` has been asked since then.
         self.opened_at = opened_at
         self.awaits = awaits
-        self._heartbeat = heartbeat
         self._waiting: dict[int, bytes] = {}
         self._woken = asyncio.Event()
         self._ended = False
@@ -45,15 +47,11 @@ class Stream:
         self._refused = refused
         self._woken.set()
 
-    async def pump(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+    async def pump(self, write: Callable[[bytes], Awaitable[None]], heartbeats: "Heartbeats") -> None:
         """Write messages until the stream ends."""
         while True:
-            try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await self._woken.wait()
-            except TimeoutError:
-                await write(self._heartbeat)
-                continue
+            with heartbeats.during_silence_of(self):
+                await self._woken.wait()
             self._woken.clear()
             if self._refused is not None:
                 raise self._refused
@@ -61,3 +59,41 @@ class Stream:
                 await write(self._waiting.pop(next(iter(self._waiting))))
             if self._ended:
                 return
+
+
+class Heartbeats:
+    """What is sent into the silence of streams.
+
+    One look finds all streams that need it. With a timer for each, the process woke up for every single heartbeat, and
+    needed half as much time again.
+    """
+
+    def __init__(self, slot: int, message: bytes) -> None:
+        self._slot = slot
+        self._message = message
+        # Streams to which nothing is to be sent, with the loop time since when; the longest silence comes first.
+        self._silent: dict[Stream, float] = {}
+
+    @contextmanager
+    def during_silence_of(self, stream: Stream) -> Iterator[None]:
+        """From now on nothing is to be sent to this stream, and then something is."""
+        self._silent[stream] = asyncio.get_running_loop().time()
+        try:
+            yield
+        finally:
+            del self._silent[stream]
+
+    async def run(self) -> None:
+        """Look after the streams until this is cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            # Before the next look these would be silent for too long.
+            for stream in self._silent_since(loop.time() + LOOK_SECONDS - HEARTBEAT_SECONDS):
+                stream.put(self._slot, self._message)
+
+    def _silent_since(self, time: float) -> Iterator[Stream]:
+        for stream, since in self._silent.items():
+            if since > time:
+                return
+            yield stream
