@@ -148,6 +148,22 @@ async def close(pool: Pool, week: date, games_fact: int = 0, ledger_fact: int = 
     return await PostgresWeeks(pool, TERMS).close(due(week, games_fact, ledger_fact))
 
 
+async def blocks_fit(pool: Pool) -> bool:
+    """Whether the blocks count exactly the scores between them."""
+    return not await pool.fetch("""
+        with fences as (
+            select *, lead(row(minus_points, reached_us, account_id))
+                over (partition by build, board order by minus_points, reached_us, account_id) as next
+            from score_block
+        )
+        select f.board, f.players, count(s.*) from fences f left join score s
+            on s.build = f.build and s.board = f.board
+            and (s.minus_points, s.reached_us, s.account_id) >= (f.minus_points, f.reached_us, f.account_id)
+            and (f.next is null or row(s.minus_points, s.reached_us, s.account_id) < f.next)
+        group by f.build, f.board, f.minus_points, f.reached_us, f.account_id, f.players
+        having f.players <> count(s.*)""")
+
+
 async def standings(pool: Pool, week: date) -> dict[str, list[tuple[UUID, int]]]:
     """By class: accounts and points in the order of their places."""
     rows = await pool.fetch(

@@ -24,12 +24,16 @@ from services.league.app.closing import DueWeek, Settled
 from services.league.app.rebuild import Difference, Done
 from services.league.consumers import ledger
 from services.league.consumers.rebuilding import Rebuilding
+from services.league.domain.boards import league_board
+from services.league.domain.classes import LeagueClass
+from services.league.store.standings import PostgresStandings
 from services.league.store.weeks import PostgresWeeks
 from tests.conftest import Database
 from tests.league import (
     EFFECTS,
     MONDAY,
     TERMS,
+    blocks_fit,
     daily_begun,
     game_finished,
     prize_paid,
@@ -277,6 +281,33 @@ async def test_what_is_told_twice_or_only_as_taken_back_comes_out_the_same(leagu
     assert await league.own.fetchval("select count(*) from build") == 1
     tables = "select count(*) from pg_class where relname ~ '^(prize|score|seat_result)_[0-9]+$'"
     assert await league.own.fetchval(tables) == 3
+
+
+async def test_places_among_thousands_of_equals_are_exact_in_a_build(league: League) -> None:
+    equals = [UUID(int=number, version=4) for number in range(101, 2_401)]
+    rich = [prize_paid(0, ALICE, 2**40), prize_paid(0, BOB, 2**27, seconds=5), prize_paid(0, CAROL, 2**27)]
+    facts = [*rich, *(prize_paid(0, account, 300) for account in equals), prize_paid(0, DAVE, 9, week=SECOND)]
+    await league.tell(league.ledger, league.chance.sample(facts, len(facts)))
+    # What the consumer has heard, and has done nothing about.
+    head = await league.ledger_heard.log.head()
+    await league.own.execute(
+        "insert into consumer_checkpoint (consumer, source, incarnation, last) values ($1, $1, $2, $3)",
+        league.ledger_heard.consumer,
+        head.incarnation,
+        head.last,
+    )
+    assert (await league.rebuild())[1].switched
+    order = [(ALICE, 2**40), (CAROL, 2**27), (BOB, 2**27), *((account, 300) for account in equals)]
+    assert await standings(league.own, MONDAY) == {"jack": order}
+    blocks = await league.own.fetch(
+        "select players from score_block order by board, minus_points, reached_us, account_id"
+    )
+    assert sorted(row["players"] for row in blocks) == [1, 303, 1_000, 1_000]
+    assert await blocks_fit(league.own)
+    board = league_board(MONDAY, LeagueClass.JACK)
+    for place in (1, 3, 4, 1_000, 1_001, 2_000, 2_001, 2_303):
+        around = await PostgresStandings(league.own).around(board, order[place - 1][0], 1)
+        assert [line.place for line in around.lines if line.account_id == order[place - 1][0]] == [place]
 
 
 async def test_after_a_restore_of_the_ledger_its_numbers_come_again_and_closed_weeks_stay(league: League) -> None:

@@ -24,6 +24,7 @@ from tests.league import (
     MONDAY,
     TERMS,
     Model,
+    blocks_fit,
     close,
     daily_begun,
     game_finished,
@@ -192,22 +193,6 @@ async def test_closes_that_are_cut_off_anywhere_happen_once_each(pool: Pool) -> 
     assert closed == sorted(set(closed)) and len(closed) == 50
     classes = {row["account_id"]: row["class"] for row in await pool.fetch("select * from member_class")}
     assert classes == model.class_of
-
-
-async def blocks_fit(pool: Pool) -> bool:
-    """Whether the blocks count exactly the scores between them."""
-    return not await pool.fetch("""
-        with fences as (
-            select *, lead(row(minus_points, reached_us, account_id))
-                over (partition by build, board order by minus_points, reached_us, account_id) as next
-            from score_block
-        )
-        select f.board, f.players, count(s.*) from fences f left join score s
-            on s.build = f.build and s.board = f.board
-            and (s.minus_points, s.reached_us, s.account_id) >= (f.minus_points, f.reached_us, f.account_id)
-            and (f.next is null or row(s.minus_points, s.reached_us, s.account_id) < f.next)
-        group by f.build, f.board, f.minus_points, f.reached_us, f.account_id, f.players
-        having f.players <> count(s.*)""")
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -281,7 +281,8 @@ class _Rebuild:
         """Make what follows from both logs; of two steps that do not need each other both at once."""
         make_scores = partial(loading.make_scores, closed=closed, terms=self._terms)
         await self._at_once(make_scores, loading.index_prizes)
-        await self._at_once(loading.open_scores, loading.make_blocks, loading.open_prizes)
+        await self._at_once(loading.make_blocks, loading.key_scores, loading.open_prizes)
+        await self._at_once(loading.open_scores)
 
     async def _at_once(self, *steps: Callable[[Session, int], Awaitable[None]]) -> None:
         running = [asyncio.create_task(self._step(step), name="step of a rebuild") for step in steps]
