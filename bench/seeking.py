@@ -1,13 +1,13 @@
 """People who look for a table of quick play, again and again, each with a stream of what is told of them.
 
-They answer a commitment as soon as it is shown. A game that has begun is cancelled at once, and its people rest before
-they look for another one.
+They answer a commitment as soon as it is shown. A game that has begun is ended soon, and once its people are told that
+it is over they may look for another one.
 """
 
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,7 +18,7 @@ from levata.accounts.v1 import accounts_pb2
 from levata.matchmaker.v1 import matchmaker_pb2
 from levata.me.v1 import me_pb2
 
-from bench.cancelling import Cancelling, cancelling
+from bench.cancelling import cancelling
 from bench.load import Metadata, connections
 from bench.servers import Service
 from chassis.tasks import Background
@@ -29,8 +29,9 @@ COMING_AT_ONCE, COMING_SECONDS = 32, 120.0
 HERE_SECONDS: Final = 3.0
 # A game goes on for so long, until all its players have heard of it.
 PLAY_SECONDS: Final = 0.5
-# Longer than it takes until everybody knows that the game is no more.
-REST_SECONDS: Final = 2.0
+# Who was refused tries again after so long.
+AGAIN_SECONDS: Final = 1.0
+REST_LOOK_SECONDS: Final = 0.2
 
 _CREATE_GUEST: Final = "/levata.accounts.v1.Accounts/CreateGuest"
 _WATCH: Final = "/levata.me.v1.Me/Watch"
@@ -70,6 +71,7 @@ class _Seeker:
 
     def __init__(self, crowd: "Crowd", accounts: grpc.aio.Channel, matchmaker: _Matchmaker, token: str) -> None:
         self.looks = False
+        self._plays = False
         self._crowd = crowd
         self._matchmaker = matchmaker
         self._shown: Metadata = (("authorization", f"Bearer {token}"),)
@@ -87,31 +89,32 @@ class _Seeker:
         """Act on what comes, until the stream ends."""
         while (raw := await self._stream.read()) is not grpc.aio.EOF:
             message = me_pb2.WatchResponse.FromString(raw)
-            if self.looks and message.WhichOneof("kind") == "search":
+            if message.WhichOneof("kind") == "search":
                 self._hear(message.search.ticket)
 
     async def look(self) -> None:
         """Ask for a table."""
         self.looks = True
         if not await self._call(self._matchmaker.enqueue, _ENQUEUE):
-            self._rest()
+            self.looks = False
+            self._crowd.gave_up(self)
 
     async def stay(self) -> None:
         """Say that one is still there."""
         await self._call(self._matchmaker.here, _HERE)
 
     def _hear(self, ticket: matchmaker_pb2.Ticket) -> None:
-        if ticket.state == _SEATED and ticket.table.game_id not in ("", self._answered):
+        """What is told of the own ticket; one without a state is none, which is told as well."""
+        if self.looks and ticket.state == _SEATED and ticket.table.game_id not in ("", self._answered):
             self._answered = ticket.table.game_id
             request = matchmaker_pb2.AddNonceRequest(game_id=self._answered).SerializeToString()
             self._crowd.do(self._call(self._matchmaker.add_nonce, request))
-        elif ticket.state == _PLAYING:
+        elif self.looks and ticket.state == _PLAYING:
+            self.looks, self._plays = False, True
             self._crowd.plays(ticket.game_id)
-            self._rest()
-
-    def _rest(self) -> None:
-        self.looks = False
-        asyncio.get_running_loop().call_later(REST_SECONDS, self._crowd.rested, self)
+        elif self._plays and ticket.state != _PLAYING:
+            self._plays = False
+            self._crowd.rested(self)
 
     async def _call(self, method: Any, request: bytes) -> bool:
         try:
@@ -126,42 +129,52 @@ class Crowd:
     """All of them."""
 
     def __init__(
-        self, accounts: Sequence[grpc.aio.Channel], matchmaker: Sequence[grpc.aio.Channel], cancels: Cancelling
+        self,
+        accounts: Sequence[grpc.aio.Channel],
+        matchmaker: Sequence[grpc.aio.Channel],
+        end_game: Callable[[UUID], None],
     ) -> None:
         self.seen = Seen()
         self._accounts = accounts
         self._matchmaker = [_Matchmaker(channel) for channel in matchmaker]
-        self._cancels = cancels
+        self._end_game = end_game
         self._all: list[_Seeker] = []
         self._ready: deque[_Seeker] = deque()
+        # How many look, and how many are to look all the time.
+        self._looking = self._looking_max = 0
         self._background = Background()
 
-    async def gather(self, count: int) -> None:
-        """Have so many come."""
-        numbers = iter(range(count))
-        await asyncio.gather(*(self._come(numbers) for _ in range(COMING_AT_ONCE)))
+    async def gather(self, tokens: Sequence[str]) -> None:
+        """Have the bearers of these tokens come."""
+        await in_turns(range(len(tokens)), lambda number: self._come(number, tokens[number]))
         self._ready.extend(self._all)
         self.do(self._stay())
 
-    async def look(self, rate: float, seconds: float, *, to_the_end: bool = False) -> Seen:
-        """So many wishes a second, whatever becomes of them; what was seen in this time, or until all have played."""
-        self.seen = seen = Seen()
+    async def look(self, rate: float, seconds: float) -> Seen:
+        """So many wishes a second, whatever becomes of them; what was seen until all of them have played."""
+        self.seen = Seen()
         began = time.perf_counter()
         for number in range(round(rate * seconds)):
             await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
             if self._ready:
-                self.do(self._ready.popleft().look())
+                self._next()
             else:
-                seen.failures["nobody is left who could look"] += 1
-        if to_the_end:
-            await self.rest()
-        self.seen = Seen()
-        return seen
+                self.seen.failures["nobody is left who could look"] += 1
+        await self._rest()
+        return self.seen
 
-    async def rest(self) -> None:
-        """Wait until nobody looks any more."""
-        while any(seeker.looks for seeker in self._all):
-            await asyncio.sleep(REST_SECONDS)
+    async def keep_looking(self, count: int, warm_seconds: float, seconds: float) -> Seen:
+        """So many look at the same time: when one comes to play, another one looks. What was seen in the seconds after
+        the warm ones."""
+        self._looking_max = count
+        self._fill()
+        await asyncio.sleep(warm_seconds)
+        self.seen = seen = Seen()
+        await asyncio.sleep(seconds)
+        self.seen = Seen()
+        self._looking_max = 0
+        await self._rest()
+        return seen
 
     async def stop(self) -> None:
         """End all calls."""
@@ -171,34 +184,47 @@ class Crowd:
 
     def plays(self, game_id: str) -> None:
         """One of them was told of a start."""
+        self._looking -= 1
+        self._fill()
         told = self.seen.started_at.setdefault(game_id, [])
         told.append(time.time())
         if len(told) == 1:
-            asyncio.get_running_loop().call_later(PLAY_SECONDS, self._cancels.cancel, UUID(game_id))
+            asyncio.get_running_loop().call_later(PLAY_SECONDS, self._end_game, UUID(game_id))
+
+    def gave_up(self, seeker: _Seeker) -> None:
+        """One of them was refused."""
+        self._looking -= 1
+        asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.rested, seeker)
 
     def rested(self, seeker: _Seeker) -> None:
         """One of them may look again."""
         self._ready.append(seeker)
+        self._fill()
 
     def do(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do this beside the rest."""
         self._background.spawn("a seeker", work)
 
-    async def _come(self, numbers: Iterator[int]) -> None:
-        create: Any = self._accounts[0].unary_unary(
-            _CREATE_GUEST,
-            request_serializer=accounts_pb2.CreateGuestRequest.SerializeToString,
-            response_deserializer=accounts_pb2.CreateGuestResponse.FromString,
-        )
-        for number in numbers:
-            request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
-            guest = await create(request, timeout=COMING_SECONDS)
-            accounts = self._accounts[number % len(self._accounts)]
-            matchmaker = self._matchmaker[number % len(self._matchmaker)]
-            seeker = _Seeker(self, accounts, matchmaker, guest.access_token)
-            await seeker.come()
-            self.do(seeker.hear())
-            self._all.append(seeker)
+    def _fill(self) -> None:
+        while self._looking < self._looking_max and self._ready:
+            self._next()
+
+    def _next(self) -> None:
+        self._looking += 1
+        self.do(self._ready.popleft().look())
+
+    async def _rest(self) -> None:
+        """Wait until nobody looks or plays any more."""
+        while len(self._ready) < len(self._all):
+            await asyncio.sleep(REST_LOOK_SECONDS)
+
+    async def _come(self, number: int, token: str) -> None:
+        accounts = self._accounts[number % len(self._accounts)]
+        matchmaker = self._matchmaker[number % len(self._matchmaker)]
+        seeker = _Seeker(self, accounts, matchmaker, token)
+        await seeker.come()
+        self.do(seeker.hear())
+        self._all.append(seeker)
 
     async def _stay(self) -> None:
         while True:
@@ -208,17 +234,50 @@ class Crowd:
             await asyncio.sleep(HERE_SECONDS)
 
 
+async def in_turns(numbers: Sequence[int], work: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    """Do this for each, some at once."""
+    left = iter(numbers)
+
+    async def go_on() -> None:
+        for number in left:
+            await work(number)
+
+    await asyncio.gather(*(go_on() for _ in range(COMING_AT_ONCE)))
+
+
 @asynccontextmanager
 async def gathered(services: Mapping[str, Service], dsn: str, count: int) -> AsyncIterator[Crowd]:
     """So many people; `dsn` is the table service's own, through which their games are cancelled."""
-    async with (
-        connections(services["accounts"].address) as accounts,
-        connections(services["matchmaker"].address) as matchmaker,
-        cancelling(dsn) as cancels,
-    ):
-        crowd = Crowd(accounts, matchmaker, cancels)
-        await crowd.gather(count)
+    accounts, matchmaker = services["accounts"].address, services["matchmaker"].address
+    async with cancelling(dsn) as cancels, crowd(accounts, matchmaker, cancels.cancel) as people:
+        await people.gather(await _guests(accounts, count))
+        yield people
+
+
+@asynccontextmanager
+async def crowd(accounts: str, matchmaker: str, end_game: Callable[[UUID], None]) -> AsyncIterator[Crowd]:
+    """Nobody yet; those who gather call these addresses."""
+    async with connections(accounts) as to_accounts, connections(matchmaker) as to_matchmaker:
+        people = Crowd(to_accounts, to_matchmaker, end_game)
         try:
-            yield crowd
+            yield people
         finally:
-            await crowd.stop()
+            await people.stop()
+
+
+async def _guests(accounts: str, count: int) -> Sequence[str]:
+    """Access tokens of so many new guests."""
+    tokens = []
+    async with grpc.aio.insecure_channel(accounts) as channel:
+        create: Any = channel.unary_unary(
+            _CREATE_GUEST,
+            request_serializer=accounts_pb2.CreateGuestRequest.SerializeToString,
+            response_deserializer=accounts_pb2.CreateGuestResponse.FromString,
+        )
+
+        async def come(_: int) -> None:
+            request = accounts_pb2.CreateGuestRequest(request_id=str(uuid4()))
+            tokens.append((await create(request, timeout=COMING_SECONDS)).access_token)
+
+        await in_turns(range(count), come)
+    return tokens

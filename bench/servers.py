@@ -155,9 +155,9 @@ def backend() -> Iterator[Backend]:
 
 
 @contextlib.contextmanager
-def bare_server() -> Iterator[Service]:
-    """The floor of the table service."""
-    with _process([sys.executable, "-m", "bench.bare_server"], dict(os.environ), r"^(\d+)$") as (process, port):
+def bare_server(module: str = "bench.bare_server") -> Iterator[Service]:
+    """The floor of the table service, or another one."""
+    with _process([sys.executable, "-m", module], dict(os.environ), r"^(\d+)$") as (process, port):
         yield Service(f"127.0.0.1:{port}", process)
 
 

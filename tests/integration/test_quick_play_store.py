@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 from levata.matchmaker.v1 import facts_pb2
 
 from chassis.database import open_pool
+from services.matchmaker.app.marks import Marks, MarksFound
 from services.matchmaker.app.ports import Answer, PreparedTable, Started
 from services.matchmaker.domain.pairing import Moved, Opened, Seated
 from services.matchmaker.domain.quick_play import Pool, QuickTicket, State
@@ -34,10 +35,10 @@ async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(dat
         await store.seen([opener])
         moved = await store.seat(turn, [Moved(first, second)])
         assert [each.account for each in sorted(moved, key=lambda each: each.place)] == [opener, *others]
-        outline = await store.outline(POOL)
+        outline = await store.outline(POOL, Marks().sums)
         assert [table.table_id for table in outline.tables] == [second]
         tickets_now = await store.tickets(accounts)
-        assert outline.marks == {each.account: each.mark for each in tickets_now}
+        assert outline.found.marks == {each.account: each.mark for each in tickets_now}
         seated = sorted(tickets_now, key=lambda each: each.place)
         assert [each.account for each in seated] == [host, opener, *others]
         # The log has them in the order of joining, too.
@@ -48,6 +49,27 @@ async def test_who_moves_to_another_table_joins_it_in_the_order_of_the_first(dat
         assert told == [host, opener, *others]
 
 
+async def test_only_buckets_in_which_something_differs_are_read(database: Database) -> None:
+    async with await open_pool(database.dsn("matchmaker"), "matchmaker") as pool:
+        store = PostgresQuickPlay(pool)
+        marks = Marks()
+        # Two to a bucket, and one alone.
+        accounts = [UUID(int=n << 8 | n % 4) for n in range(1, 8)]
+        tickets = {each.account: each for each in await store.add([asked_for(account) for account in accounts])}
+        for account in accounts:
+            marks.put(account, tickets[account].mark)
+        assert (await store.outline(POOL, marks.sums)).found == MarksFound([], {})
+        # One has gone, another one has come, of a third one a change was not heard of.
+        gone, stale = accounts[0], accounts[1]
+        await store.cancel(gone, tickets[gone].ticket_id)
+        (new,) = await store.add([asked_for(UUID(int=1 << 20 | 77))])
+        marks.put(stale, 5)
+        outline = await store.outline(POOL, marks.sums)
+        assert sorted(outline.found.buckets) == [1, 2, 77]
+        assert outline.found.marks.keys() == {accounts[4], stale, accounts[5], new.account}
+        assert marks.differing(outline.found) == {gone, stale, new.account}
+
+
 async def test_a_mark_changes_with_its_ticket_and_not_with_a_sign_of_life(database: Database) -> None:
     async with await open_pool(database.dsn("matchmaker"), "matchmaker") as pool:
         store = PostgresQuickPlay(pool)
@@ -56,7 +78,7 @@ async def test_a_mark_changes_with_its_ticket_and_not_with_a_sign_of_life(databa
         account, game_id, table_id = uuid4(), uuid4(), uuid4()
 
         async def mark() -> int | None:
-            return (await store.outline(POOL)).marks.get(account)
+            return (await store.outline(POOL, Marks().sums)).found.marks.get(account)
 
         (ticket,) = await store.add([asked_for(account)])
         marks = [await mark()]

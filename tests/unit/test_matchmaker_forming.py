@@ -6,8 +6,11 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.matchmaker.app.batches import Batches
+from services.matchmaker.app.marks import BUCKETS, Marks, MarksFound
 from services.matchmaker.app.picture import Picture
 from services.matchmaker.app.ports import Standing
 from services.matchmaker.app.telling import AHEAD_TOLD_MAX, AHEAD_US, LATER_US, Telling
@@ -50,13 +53,33 @@ def test_a_ticket_is_in_one_place_only() -> None:
 
 
 def test_a_comparison_finds_who_came_who_left_and_who_changed() -> None:
-    seen = picture(ticket(1), ticket(2), ticket(3))
-    marks = {UUID(int=1): 1, UUID(int=2): 20, UUID(int=4): 4}
-    assert seen.differing(marks) == {UUID(int=2), UUID(int=3), UUID(int=4)}
+    seen = picture(ticket(1), ticket(2), ticket(3), ticket(4))
+    found = MarksFound({1, 2, 3, 5}, {UUID(int=1): 1, UUID(int=2): 20, UUID(int=5): 5})
+    # What is in other buckets was the same.
+    assert seen.marks.differing(found) == {UUID(int=2), UUID(int=3), UUID(int=5)}
     seen.drop(UUID(int=3))
     seen.put(ticket(2, mark=20))
-    seen.put(ticket(4))
-    assert seen.differing(marks) == set()
+    seen.put(ticket(5))
+    assert seen.marks.differing(found) == set()
+
+
+@given(st.lists(st.tuples(st.integers(0, 600), st.none() | st.integers(-(2**63), 2**63 - 1)), max_size=60))
+def test_sums_are_those_of_the_marks_that_are_there(changes: list[tuple[int, int | None]]) -> None:
+    marks = Marks()
+    there: dict[UUID, int] = {}
+    for number, mark in changes:
+        account = UUID(int=number)
+        if mark is None:
+            marks.drop(account)
+            there.pop(account, None)
+        else:
+            marks.put(account, mark)
+            there[account] = mark
+    sums = [0] * BUCKETS
+    for account, mark in there.items():
+        sums[account.int % BUCKETS] ^= mark
+    assert list(marks.sums) == sums
+    assert marks.differing(MarksFound(range(BUCKETS), there)) == set()
 
 
 # Telling

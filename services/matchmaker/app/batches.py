@@ -12,6 +12,8 @@ A = TypeVar("A")
 QUESTIONS_MAX: Final = 500
 # Of questions about whole tables, which make messages of some hundred bytes each: a message has 64 KB at most.
 TABLES_MAX: Final = 50
+# Where several have asked at once, more gather while the next question waits for so long; who asks alone never waits.
+BREATH_SECONDS: Final = 0.01
 
 
 class Batches(Generic[Q, A]):
@@ -51,6 +53,8 @@ class Batches(Generic[Q, A]):
             while self._waiting:
                 batch, self._waiting = self._waiting[: self._at_once_max], self._waiting[self._at_once_max :]
                 await self._answer_batch(batch)
+                if len(batch) > 1 and len(self._waiting) < self._at_once_max:
+                    await asyncio.sleep(BREATH_SECONDS)
         finally:
             self._is_working = False
             for _, future in self._waiting:

@@ -165,7 +165,7 @@ class Former:
     async def _compare(self) -> None:
         """Find what is not as it was thought to be. Also takes up the deals that another replica has begun."""
         picture = self._picture
-        outline = await self._store.outline(self.pool)
+        outline = await self._store.outline(self.pool, picture.marks.sums)
         for table_id in picture.tables.keys() - {table.table_id for table in outline.tables}:
             picture.close(table_id)
         for table in outline.tables:
@@ -175,7 +175,7 @@ class Former:
                 picture.open(table)
             if table.dealing:
                 self._dealing.deal(table, self._dealt)
-        self._changed |= picture.differing(outline.marks)
+        self._changed |= picture.marks.differing(outline.found)
 
     async def _refresh(self) -> None:
         """Read the tickets that have changed, and tell whoever is not where they were thought to be."""

@@ -1,9 +1,10 @@
 """What a replica knows of a pool while it forms its tables: a picture in memory, which the database may be ahead of."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from uuid import UUID
 
+from services.matchmaker.app.marks import Marks
 from services.matchmaker.app.ports import Standing
 from services.matchmaker.domain.quick_play import QuickTable, QuickTicket, State
 
@@ -16,7 +17,7 @@ class Picture:
         self.tables: dict[UUID, QuickTable] = {}
         # Who sits at each table, by account.
         self.seats: dict[UUID, dict[UUID, QuickTicket]] = {}
-        self._marks: dict[UUID, int] = {}
+        self.marks = Marks()
         # Without a table; in the order of waiting only when that is asked for.
         self._waiting: dict[UUID, QuickTicket] = {}
         self._in_order: list[QuickTicket] | None = None
@@ -25,7 +26,7 @@ class Picture:
         """A ticket as it is now."""
         self.drop(ticket.account)
         self.tickets[ticket.account] = ticket
-        self._marks[ticket.account] = ticket.mark
+        self.marks.put(ticket.account, ticket.mark)
         if ticket.state is State.WAITING:
             self._waiting[ticket.account] = ticket
             self._in_order = None
@@ -36,7 +37,7 @@ class Picture:
         """The account has no ticket in this pool any more; the one that it had."""
         ticket = self.tickets.pop(account, None)
         if ticket is not None:
-            del self._marks[account]
+            self.marks.drop(account)
             if self._waiting.pop(account, None) is not None:
                 self._in_order = None
             if ticket.table_id is not None and ticket.table_id in self.seats:
@@ -81,7 +82,3 @@ class Picture:
         if ticket is None or ticket.table_id is None:
             return Standing(ticket)
         return Standing(ticket, self.tables.get(ticket.table_id), self.seated(ticket.table_id))
-
-    def differing(self, marks: Mapping[UUID, int]) -> set[UUID]:
-        """Accounts whose tickets are not these, of all that are alive: other ones, missing ones and ones too many."""
-        return {account for account, _ in marks.items() ^ self._marks.items()}

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from services.matchmaker.app.marks import MarksFound
 from services.matchmaker.domain.friendly import FriendlyTable
 from services.matchmaker.domain.pairing import Decision
 from services.matchmaker.domain.quick_play import Pool, QuickTable, QuickTicket
@@ -42,10 +43,9 @@ class Standing(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """All that is alive in a pool, in so few words that tens of thousands can be read often."""
+    """All that is alive in a pool, in so few words that tens of thousands can be compared often."""
 
-    # Of each account's ticket.
-    marks: Mapping[UUID, int]
+    found: MarksFound
     tables: Sequence[QuickTable]
 
 
@@ -137,8 +137,8 @@ class Forming(Protocol):
         """Take or keep the turn, unless another replica has it."""
         ...
 
-    async def outline(self, pool: Pool) -> Outline:
-        """All that is alive in a pool."""
+    async def outline(self, pool: Pool, sums: Sequence[int]) -> Outline:
+        """All that is alive in a pool; of the tickets what differs from these `Marks.sums`."""
         ...
 
     async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:

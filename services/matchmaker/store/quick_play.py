@@ -11,6 +11,7 @@ from asyncpg import Record
 from chassis.database import Pool as DatabasePool
 from chassis.database import Session, refusing_while_away
 from chassis.facts import publish
+from services.matchmaker.app.marks import MarksFound
 from services.matchmaker.app.ports import (
     TURN_US,
     Answer,
@@ -106,8 +107,14 @@ _TAKE_TURN: Final = f"""
 _RELEASE: Final = "update forming set seen_at = 'epoch' where holder = $1"
 # Who takes the turn over waits here until what is written under it has been.
 _FENCE: Final = "select from forming where game_type = $1 and variant = $2 and epoch = $3 and holder = $4 for share"
+# As `app.marks` has them.
+_BUCKET: Final = "get_byte(uuid_send(account_id), 15)"
+_SUMS: Final = f"""
+    select {_BUCKET} as bucket, bit_xor({_MARK}) as sum from ticket
+    where game_type = $1 and variant = $2 and state < 4 group by bucket"""
 _MARKS: Final = f"""
-    select account_id, {_MARK} as mark from ticket where game_type = $1 and variant = $2 and state < 4"""
+    select account_id, {_MARK} as mark from ticket
+    where game_type = $1 and variant = $2 and state < 4 and {_BUCKET} = any($3)"""
 _TABLES: Final = f"select {_TABLE_COLUMNS} from quick_table where game_type = $1 and variant = $2"
 _LIVE: Final = f"select {_TICKET_COLUMNS} from ticket where account_id = any($1) and state < 4"
 _OPEN: Final = """
@@ -279,12 +286,16 @@ class PostgresQuickPlay:
         """Delete what nobody asks for any more."""
         await self._pool.execute(_FORGET_ENDED)
 
-    async def outline(self, pool: Pool) -> Outline:
-        """All that is alive in a pool, of one moment."""
+    async def outline(self, pool: Pool, sums: Sequence[int]) -> Outline:
+        """All that is alive in a pool, of one moment; the marks of buckets with other sums than these."""
         async with self._pool.acquire() as session, session.transaction(isolation="repeatable_read", readonly=True):
-            marks = await session.fetch(_MARKS, *pool)
+            found = {row["bucket"]: row["sum"] for row in await session.fetch(_SUMS, *pool)}
+            differing = [bucket for bucket, known in enumerate(sums) if found.get(bucket, 0) != known]
+            marks = await session.fetch(_MARKS, *pool, differing) if differing else []
             tables = await session.fetch(_TABLES, *pool)
-        return Outline({row["account_id"]: row["mark"] for row in marks}, [_table(row) for row in tables])
+        return Outline(
+            MarksFound(differing, {row["account_id"]: row["mark"] for row in marks}), [_table(row) for row in tables]
+        )
 
     async def tickets(self, accounts: Sequence[UUID]) -> Sequence[QuickTicket]:
         """The tickets of these accounts that do not play yet."""
