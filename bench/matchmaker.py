@@ -145,6 +145,7 @@ async def _playing(services: Mapping[str, Service], table_dsn: str, dsn: str, bu
         seen = await people.keep_looking(LOOKING, WARM_SECONDS, SECONDS)
         reached = seen.tickets / SECONDS
         assert reached, f"nobody came to play: {seen.failures}"
+        await people.rest()
         seen = await people.look(reached / 2, START_SECONDS)
     lasted = sorted(await _to_the_start_ms(dsn, seen))
     bare = await _playing_bare()

@@ -31,7 +31,7 @@ HERE_SECONDS: Final = 3.0
 PLAY_SECONDS: Final = 0.5
 # Who was refused tries again after so long.
 AGAIN_SECONDS: Final = 1.0
-REST_LOOK_SECONDS: Final = 0.2
+REST_LOOK_SECONDS, REST_SECONDS_MAX = 0.2, 90.0
 
 _CREATE_GUEST: Final = "/levata.accounts.v1.Accounts/CreateGuest"
 _WATCH: Final = "/levata.me.v1.Me/Watch"
@@ -40,6 +40,7 @@ _ENQUEUE: Final = matchmaker_pb2.EnqueueRequest(room=1, game_type=GAME).Serializ
 _HERE: Final = matchmaker_pb2.HereRequest().SerializeToString()
 _SEATED: Final = matchmaker_pb2.TICKET_STATE_SEATED
 _PLAYING: Final = matchmaker_pb2.TICKET_STATE_PLAYING
+_ENDED: Final = matchmaker_pb2.TICKET_STATE_ENDED
 
 
 @dataclass
@@ -94,17 +95,16 @@ class _Seeker:
 
     async def look(self) -> None:
         """Ask for a table."""
-        self.looks = True
+        self.looks, self._answered = True, ""
         if not await self._call(self._matchmaker.enqueue, _ENQUEUE):
-            self.looks = False
-            self._crowd.gave_up(self)
+            self._give_up()
 
     async def stay(self) -> None:
         """Say that one is still there."""
         await self._call(self._matchmaker.here, _HERE)
 
     def _hear(self, ticket: matchmaker_pb2.Ticket) -> None:
-        """What is told of the own ticket; one without a state is none, which is told as well."""
+        """What is told of the own ticket; that there is none has no state."""
         if self.looks and ticket.state == _SEATED and ticket.table.game_id not in ("", self._answered):
             self._answered = ticket.table.game_id
             request = matchmaker_pb2.AddNonceRequest(game_id=self._answered).SerializeToString()
@@ -112,9 +112,20 @@ class _Seeker:
         elif self.looks and ticket.state == _PLAYING:
             self.looks, self._plays = False, True
             self._crowd.plays(ticket.game_id)
+        elif self.looks and ticket.state == _ENDED:
+            self._crowd.seen.failures[f"ended: {ticket.ended}"] += 1
+            self._give_up()
+        elif self.looks and self._answered and not ticket.state:
+            # A stream tells what is, not all that was.
+            self._crowd.seen.failures["a game was over before its start was heard of"] += 1
+            self._give_up()
         elif self._plays and ticket.state != _PLAYING:
             self._plays = False
             self._crowd.rested(self)
+
+    def _give_up(self) -> None:
+        self.looks = False
+        self._crowd.gave_up(self)
 
     async def _call(self, method: Any, request: bytes) -> bool:
         try:
@@ -160,7 +171,7 @@ class Crowd:
                 self._next()
             else:
                 self.seen.failures["nobody is left who could look"] += 1
-        await self._rest()
+        await self.rest()
         return self.seen
 
     async def keep_looking(self, count: int, warm_seconds: float, seconds: float) -> Seen:
@@ -173,8 +184,13 @@ class Crowd:
         await asyncio.sleep(seconds)
         self.seen = Seen()
         self._looking_max = 0
-        await self._rest()
         return seen
+
+    async def rest(self) -> None:
+        """Wait until nobody looks or plays any more."""
+        async with asyncio.timeout(REST_SECONDS_MAX):
+            while len(self._ready) < len(self._all):
+                await asyncio.sleep(REST_LOOK_SECONDS)
 
     async def stop(self) -> None:
         """End all calls."""
@@ -212,11 +228,6 @@ class Crowd:
     def _next(self) -> None:
         self._looking += 1
         self.do(self._ready.popleft().look())
-
-    async def _rest(self) -> None:
-        """Wait until nobody looks or plays any more."""
-        while len(self._ready) < len(self._all):
-            await asyncio.sleep(REST_LOOK_SECONDS)
 
     async def _come(self, number: int, token: str) -> None:
         accounts = self._accounts[number % len(self._accounts)]
