@@ -37,6 +37,11 @@ class Stream:
         self._waiting[slot] = message
         self._woken.set()
 
+    def put_into_silence(self, slot: int, message: bytes) -> None:
+        """Send this if nothing else is about to be sent: behind the last message nothing may come."""
+        if not self._woken.is_set():
+            self.put(slot, message)
+
     def end(self, slot: int, last: bytes) -> None:
         """End the stream in order, with this message."""
         self.put(slot, last, last=True)
@@ -90,7 +95,7 @@ class Heartbeats:
             await asyncio.sleep(LOOK_SECONDS)
             # Before the next look these would be silent for too long.
             for stream in self._silent_since(loop.time() + LOOK_SECONDS - HEARTBEAT_SECONDS):
-                stream.put(self._slot, self._message)
+                stream.put_into_silence(self._slot, self._message)
 
     def _silent_since(self, time: float) -> Iterator[Stream]:
         for stream, since in self._silent.items():
