@@ -70,7 +70,7 @@ class Heartbeats:
     """What is sent into the silence of streams.
 
     One look finds all streams that need it. With a timer for each, the process woke up for every single heartbeat, and
-    needed half as much time again.
+    needed twice the time.
     """
 
     def __init__(self, slot: int, message: bytes) -> None:
