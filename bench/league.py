@@ -4,11 +4,13 @@ The facts are in the logs of the ledger and of the games, as those would have pu
 those that sorting gives, and the rebuild must have found nothing to mend.
 """
 
+import asyncio
 import os
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date
+from itertools import islice
 from statistics import quantiles
 from typing import Final
 from uuid import UUID
@@ -22,7 +24,8 @@ from bench.report import Ratio, less_is_better, more_is_better, tell
 from bench.servers import Backend, backend
 from chassis.auth import Signer
 from chassis.database import Pool, open_pool
-from chassis.facts import Fact, FactLog, Head, publish
+from chassis.facts import GAMES as GAMES_STREAM
+from chassis.facts import LEDGER, FactLog, FactStream, Head, publish
 from chassis.log import NewFact
 from chassis.process import calm_the_collector
 from chassis.rpc import channel
@@ -30,10 +33,11 @@ from rules.calendar import day_begins_us
 from services.league.app.closing import DueWeek, Settled
 from services.league.app.rebuild import Done
 from services.league.catalogue import read_terms
-from services.league.consumers import games, ledger
+from services.league.consumers import games
 from services.league.consumers.rebuilding import Rebuilding
 from services.league.domain.boards import league_board
 from services.league.domain.classes import LeagueClass
+from services.league.store.names import GAMES_CONSUMER, LEDGER_CONSUMER
 from services.league.store.standings import PostgresStandings
 from services.league.store.weeks import PostgresWeeks
 from tools.up.servers import CATALOGUE
@@ -46,13 +50,20 @@ WEEK: Final = date(2026, 11, 9)
 TERMS: Final = read_terms(CATALOGUE)
 NEIGHBOURS: Final = 5
 ASKED, WARMING_UP = 3_000, 200
-LIVE_FACTS, LIVE_AT_ONCE = 20_000, 100
+# Prizes, and games of eight facts each.
+LIVE_PRIZES, LIVE_GAMES, LIVE_AT_ONCE, LIVE_WARM = 20_000, 500, 100, 1_000
+LIVE_SECONDS_MAX: Final = 120.0
+LOOK_SECONDS: Final = 0.02
 CHECKED: Final = 50
 PUBLISHED_AT_ONCE: Final = 10_000
 CALL_SECONDS: Final = 10.0
 
 PLACE_LIMIT_MS, CLOSE_LIMIT_SECONDS = 10.0, 60.0
 REBUILD_LIMIT, LIVE_LIMIT = 50_000.0, 2_000.0
+
+# In the order of their names: of the games' facts, and of the ledger's.
+_CONSUMERS: Final = (GAMES_CONSUMER, LEDGER_CONSUMER)
+_LAST_HEARD: Final = "select array_agg(last order by consumer) from consumer_checkpoint where consumer = any($1)"
 
 _GET_STANDING: Final = "/levata.league.v1.League/GetStanding"
 # Prizes of the first rooms with their shares: many are equal.
@@ -69,28 +80,29 @@ def measure() -> list[Ratio]:
         with running.league_service() as league:
             ratios.append(uvloop.run(_places(league.address, running.signer, accounts, chance)))
         tell(ratios[-1])
-        ratios += uvloop.run(_live_and_closed(running, accounts, chance))
+        with running.league_that_hears():
+            ratios.append(uvloop.run(_live(running, accounts, chance)))
+        tell(ratios[-1])
+        ratios.append(uvloop.run(_closed(running, accounts, chance)))
+        tell(ratios[-1])
     return ratios
 
 
 # What has happened
 
 
-async def _publish_prizes(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> None:
-    for first in range(0, len(accounts), PUBLISHED_AT_ONCE):
-        facts = [_prize(account, chance) for account in accounts[first : first + PUBLISHED_AT_ONCE]]
-        async with pool.acquire() as session, session.transaction():
-            await publish(session, facts)
+def _prizes(accounts: Sequence[UUID], chance: random.Random) -> Iterator[NewFact]:
+    return (_prize(account, chance) for account in accounts)
 
 
-async def _publish_games(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> None:
-    games_at_once = PUBLISHED_AT_ONCE // (DEALS + 2)
-    for first in range(0, GAMES, games_at_once):
-        facts = [
-            fact for _ in range(min(games_at_once, GAMES - first)) for fact in _game(chance.sample(accounts, 6), chance)
-        ]
+def _games(count: int, accounts: Sequence[UUID], chance: random.Random) -> Iterator[NewFact]:
+    return (fact for _ in range(count) for fact in _game(chance.sample(accounts, 6), chance))
+
+
+async def _publish(pool: Pool, facts: Iterator[NewFact], at_once: int = PUBLISHED_AT_ONCE) -> None:
+    while some := list(islice(facts, at_once)):
         async with pool.acquire() as session, session.transaction():
-            await publish(session, facts)
+            await publish(session, some)
 
 
 def _prize(account: UUID, chance: random.Random) -> NewFact:
@@ -124,6 +136,14 @@ def _game(accounts: Sequence[UUID], chance: random.Random) -> list[NewFact]:
     return [NewFact(f"levata.games.{kind}.{game_id}", fact.SerializeToString()) for kind, fact in told]
 
 
+async def _relayed(pool: Pool, stream: FactStream) -> None:
+    """JetStream has had all facts until now."""
+    await pool.execute(
+        "insert into relay_checkpoint (stream, incarnation, last) select $1, incarnation, last from fact_head",
+        stream.name,
+    )
+
+
 async def _heard(pool: Pool, heads: dict[str, Head]) -> None:
     """The consumers stand at the heads; what they should have added the first rebuild adds."""
     for consumer, head in heads.items():
@@ -144,11 +164,13 @@ async def _rebuilt(running: Backend, accounts: Sequence[UUID], chance: random.Ra
         await open_pool(running.dsn("ledger"), "levata bench") as ledger_pool,
         await open_pool(running.dsn("table"), "levata bench") as table,
     ):
-        await _publish_prizes(ledger_pool, accounts, chance)
-        await _publish_games(table, accounts, chance)
+        await _publish(ledger_pool, _prizes(accounts, chance))
+        await _publish(table, _games(GAMES, accounts, chance))
+        await _relayed(ledger_pool, LEDGER)
+        await _relayed(table, GAMES_STREAM)
         logs = FactLog(table), FactLog(ledger_pool)
         heads = [await log.head() for log in logs]
-        await _heard(league, dict(zip(("league", "league-ledger"), heads, strict=True)))
+        await _heard(league, dict(zip(_CONSUMERS, heads, strict=True)))
         rebuilding = Rebuilding(*logs, games.Effects(UTC, TERMS), league, TERMS)
         # As every service does.
         calm_the_collector()
@@ -202,34 +224,47 @@ async def _places(address: str, signer: Signer, accounts: Sequence[UUID], chance
     return less_is_better("own_place", [p99], [PLACE_LIMIT_MS], "ms", 1.0, how)
 
 
-async def _live_and_closed(running: Backend, accounts: Sequence[UUID], chance: random.Random) -> list[Ratio]:
+async def _live(running: Backend, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
+    """From the first fact, appended to its owner's log, until the league's consumers have committed what all do."""
     async with (
         await open_pool(running.dsn("league"), "levata bench") as league,
-        await open_pool(running.dsn("ledger"), "levata bench") as ledger_pool,
+        await open_pool(running.dsn("ledger"), "levata bench") as ledger,
         await open_pool(running.dsn("table"), "levata bench") as table,
     ):
-        ratios = [await _live(league, accounts, chance)]
-        tell(ratios[-1])
-        await _assert_places(league, accounts, chance)
-        ratios.append(await _close(league, FactLog(table), FactLog(ledger_pool)))
-        tell(ratios[-1])
-    return ratios
 
+        async def told_and_heard(prizes: int, games: int) -> float:
+            told = [
+                (ledger, list(_prizes(chance.choices(accounts, k=prizes), chance))),
+                (table, list(_games(games, accounts, chance))),
+            ]
+            began = time.perf_counter()
+            await asyncio.gather(*(_publish(pool, iter(facts), LIVE_AT_ONCE) for pool, facts in told))
+            heads = [(await FactLog(pool).head()).last for pool in (table, ledger)]
+            async with asyncio.timeout(LIVE_SECONDS_MAX):
+                while await league.fetchval(_LAST_HEARD, _CONSUMERS) != heads:
+                    await asyncio.sleep(LOOK_SECONDS)
+            return time.perf_counter() - began
 
-async def _live(pool: Pool, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
-    """Facts of prizes as the consumer takes them, a hundred to a transaction."""
-    effects = ledger.Effects()
-    facts = []
-    for number in range(PLAYERS + 1, PLAYERS + LIVE_FACTS + 1):
-        new = _prize(chance.choice(accounts), chance)
-        facts.append(Fact(number, new.subject, new.payload, day_begins_us(WEEK, UTC)))
-    began = time.perf_counter()
-    for first in range(0, LIVE_FACTS, LIVE_AT_ONCE):
-        async with pool.acquire() as session, session.transaction():
-            await effects.apply(session, facts[first : first + LIVE_AT_ONCE])
-    speed = LIVE_FACTS / (time.perf_counter() - began)
-    how = f"{LIVE_FACTS:,} prizes among {PLAYERS:,} players, {LIVE_AT_ONCE} to a transaction; peer: the limit"
+        await told_and_heard(LIVE_WARM, LIVE_WARM // LIVE_AT_ONCE)
+        facts = LIVE_PRIZES + LIVE_GAMES * (DEALS + 2)
+        speed = facts / await told_and_heard(LIVE_PRIZES, LIVE_GAMES)
+    how = (
+        f"{LIVE_PRIZES:,} prizes among {PLAYERS:,} players and {LIVE_GAMES:,} games, {LIVE_AT_ONCE} facts to a "
+        "transaction of their owners, until the league has committed all; table service, ledger and league are "
+        "processes of their own; peer: the limit"
+    )
     return more_is_better("live", [speed], [LIVE_LIMIT], "facts/s", 1.0, how)
+
+
+async def _closed(running: Backend, accounts: Sequence[UUID], chance: random.Random) -> Ratio:
+    async with (
+        await open_pool(running.dsn("league"), "levata bench") as league,
+        await open_pool(running.dsn("ledger"), "levata bench") as ledger,
+        await open_pool(running.dsn("table"), "levata bench") as table,
+    ):
+        assert not await league.fetchval("select count(*) from parked_fact")
+        await _assert_places(league, accounts, chance)
+        return await _close(league, FactLog(table), FactLog(ledger))
 
 
 async def _close(pool: Pool, games_log: FactLog, ledger_log: FactLog) -> Ratio:

@@ -85,6 +85,14 @@ class Backend:
             yield league
 
     @contextlib.contextmanager
+    def league_that_hears(self) -> Iterator[Service]:
+        """A league that hears a table service's and a ledger's log; those hear nobody."""
+        with self.table_service() as table, self.ledger_service() as ledger:
+            own = self._alone("league", "accounts", table=table.address, ledger=ledger.address)
+            with self._service("league", own) as league:
+                yield league
+
+    @contextlib.contextmanager
     def all_services(self) -> Iterator[Mapping[str, Service]]:
         """A replica of each service, by name; they know each other."""
         addresses = {name: f"127.0.0.1:{free_port()}" for name in KINDS}
@@ -111,8 +119,9 @@ class Backend:
             "LEVATA_CODES_PER_PEER": "1000000",
         }
 
-    def _alone(self, name: str, *peers: str) -> dict[str, str]:
-        addresses = {peer: [f"127.0.0.1:{free_port()}"] for peer in peers}
+    def _alone(self, name: str, *away: str, **there: str) -> dict[str, str]:
+        addresses = {peer: [f"127.0.0.1:{free_port()}"] for peer in away}
+        addresses |= {peer: [address] for peer, address in there.items()}
         own = {"LEVATA_CATALOGUE_FILE": str(CATALOGUE), "LEVATA_PEERS": json.dumps(addresses)}
         return own | self._service_token(name)
 
