@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 import psycopg
+from levata.facts.v1 import facts_pb2 as log_pb2
 from nats.aio.client import Client
 
+from chassis.auth import KeyFiles, Verifier
 from chassis.bus import connect
 from chassis.database import Pool, Session, open_pool
-from chassis.facts import GAMES, Consumer, Fact, FactLog, FactsOwner, Relay, publish
+from chassis.facts import GAMES, Consumer, Fact, FactLog, FactsOwner, FactsService, FactStream, Relay, publish
 from chassis.facts.consumer import Apply
 from chassis.log import NewFact
+from chassis.rpc import Access, Server
 from tests.conftest import Database
 from tools.embedded.nats import EmbeddedNats
 
@@ -103,3 +106,21 @@ async def wired(database: Database, nats: EmbeddedNats) -> AsyncIterator[Wiring]
         finally:
             for part in wiring.parts:
                 await part.stop()
+
+
+async def serve_facts(
+    stack: AsyncExitStack, database: Database, nats: EmbeddedNats, keys: KeyFiles, service: str, stream: FactStream
+) -> tuple[Pool, Relay, str]:
+    """A log, served and relayed as its owner does."""
+    pool = await stack.enter_async_context(await open_pool(database.dsn(service), "test"))
+    owner = Server(Verifier.from_file(keys.jwks))
+    access = Access.by("league", "ledger")
+    owner.add(log_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), access)
+    port = await owner.start("127.0.0.1", 0)
+    stack.push_async_callback(owner.stop, 0)
+    client = await connect(nats.url(service), "test")
+    stack.push_async_callback(client.close)
+    relay = Relay(pool, client, stream)
+    await relay.start()
+    stack.push_async_callback(relay.stop)
+    return pool, relay, f"127.0.0.1:{port}"

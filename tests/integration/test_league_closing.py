@@ -12,26 +12,25 @@ import grpc
 import psycopg
 import pytest
 from levata.accounts.v1 import facts_pb2 as accounts_facts_pb2
-from levata.facts.v1 import facts_pb2 as log_pb2
 from levata.league.v1 import league_pb2, operations_pb2, standings_pb2
 from levata.me.v1 import updates_pb2
 from levata.table.v1 import facts_pb2
 from nats.aio.msg import Msg
 
 from chassis import bus
-from chassis.auth import KeyFiles, Signer, Verifier
+from chassis.auth import KeyFiles, Signer
 from chassis.database import Pool, open_pool
 from chassis.errors import reason_of
-from chassis.facts import ACCOUNTS, GAMES, FactLog, FactsService, FactStream, Relay, publish
+from chassis.facts import ACCOUNTS, GAMES, Relay, publish
 from chassis.log import NewFact
-from chassis.rpc import Access, Server, channel, stub
+from chassis.rpc import channel, stub
 from chassis.settings import Address
 from services.league.__main__ import build as build_league
 from services.league.settings import LeagueSettings
 from services.ledger.__main__ import build as build_ledger
 from services.ledger.settings import LedgerSettings
 from tests.conftest import Database
-from tests.facts import until
+from tests.facts import serve_facts, until
 from tests.ledger import CATALOGUE_FILE, COIN, finished, of_six, owns, seat
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.process import free_port
@@ -118,32 +117,14 @@ class World:
         return done
 
 
-async def _serve_facts(
-    stack: AsyncExitStack, database: Database, nats: EmbeddedNats, keys: KeyFiles, service: str, stream: FactStream
-) -> tuple[Pool, Relay, str]:
-    """A log, served and relayed as its owner does."""
-    pool = await stack.enter_async_context(await open_pool(database.dsn(service), "test"))
-    owner = Server(Verifier.from_file(keys.jwks))
-    access = Access.by("league", "ledger")
-    owner.add(log_pb2.DESCRIPTOR.services_by_name["Facts"], FactsService(FactLog(pool)), access)
-    port = await owner.start("127.0.0.1", 0)
-    stack.push_async_callback(owner.stop, 0)
-    client = await bus.connect(nats.url(service), "test")
-    stack.push_async_callback(client.close)
-    relay = Relay(pool, client, stream)
-    await relay.start()
-    stack.push_async_callback(relay.stop)
-    return pool, relay, f"127.0.0.1:{port}"
-
-
 @asynccontextmanager
 async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles, leagues: int = 1) -> AsyncIterator[World]:
     """Both services and what they hear."""
     tokens = Tokens(keys.jwks.parent / "tokens")
     tokens.issue(keys.signing_key, ["league", "ledger"])
     async with AsyncExitStack() as stack:
-        games, relay, games_at = await _serve_facts(stack, database, nats, keys, "table", GAMES)
-        accounts, accounts_relay, accounts_at = await _serve_facts(stack, database, nats, keys, "accounts", ACCOUNTS)
+        games, relay, games_at = await serve_facts(stack, database, nats, keys, "table", GAMES)
+        accounts, accounts_relay, accounts_at = await serve_facts(stack, database, nats, keys, "accounts", ACCOUNTS)
         league_port, ledger_port = free_port(), free_port()
         peers = {
             "table": [games_at],
