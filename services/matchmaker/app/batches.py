@@ -1,4 +1,4 @@
-"""Questions that are put together: what is asked while an answer is under way goes into the next question."""
+"""Questions that are put together: what is asked while answers are under way goes into the next question."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,6 +12,8 @@ A = TypeVar("A")
 QUESTIONS_MAX: Final = 500
 # Of questions about whole tables, which make messages of some hundred bytes each: a message has 64 KB at most.
 TABLES_MAX: Final = 50
+# A call about whole tables takes as long as the slowest of them: others need not wait for that.
+CALLS_MAX: Final = 4
 # Where several have asked at once, more gather while the next question waits for so long; who asks alone never waits.
 BREATH_SECONDS: Final = 0.01
 
@@ -27,26 +29,32 @@ class Batches(Generic[Q, A]):
         name: str,
         answer: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]],
         at_once_max: int = QUESTIONS_MAX,
+        calls_max: int = 1,
     ) -> None:
+        """Up to `at_once_max` questions go into a call, and up to `calls_max` calls are under way: several where each of
+        them takes long, and questions of different calls are in no order."""
         self._name = name
         self._answer = answer
         self._at_once_max = at_once_max
+        self._calls_max = calls_max
+        self._calls = 0
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._work = Background()
-        self._is_working = False
 
     async def ask(self, question: Q) -> A:
         """The answer to one question."""
         future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, future))
-        if not self._is_working:
-            self._is_working = True
+        if self._calls < self._calls_max:
+            self._calls += 1
             self._work.spawn(self._name, self._answer_all())
         return await future
 
     async def stop(self) -> None:
         """Answer no more."""
         await self._work.stop()
+        for _, future in self._waiting:
+            future.cancel()
 
     async def _answer_all(self) -> None:
         try:
@@ -56,9 +64,7 @@ class Batches(Generic[Q, A]):
                 if len(batch) > 1 and len(self._waiting) < self._at_once_max:
                     await asyncio.sleep(BREATH_SECONDS)
         finally:
-            self._is_working = False
-            for _, future in self._waiting:
-                future.cancel()
+            self._calls -= 1
 
     async def _answer_batch(self, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:

@@ -15,7 +15,7 @@ import structlog
 
 from chassis.errors import in_a_line
 from chassis.tasks import Background
-from services.matchmaker.app.batches import TABLES_MAX, Batches
+from services.matchmaker.app.batches import CALLS_MAX, TABLES_MAX, Batches
 from services.matchmaker.app.outcomes import Outcomes
 from services.matchmaker.app.ports import (
     Dealt,
@@ -77,8 +77,8 @@ class Dealing:
         self._now_us = now_us
         # Of tables that are dealt at the same time.
         self._reading = Batches("read tables", store.dealt)
-        self._holding = Batches("hold entries", ledger.hold, TABLES_MAX)
-        self._creating = Batches("create games", games.create_all, TABLES_MAX)
+        self._holding = Batches("hold entries", ledger.hold, TABLES_MAX, CALLS_MAX)
+        self._creating = Batches("create games", games.create_all, TABLES_MAX, CALLS_MAX)
         self._keeping = Batches("keep that games run", store.started)
         # By table, when it began, on the machine's own clock.
         self._began: dict[UUID, float] = {}

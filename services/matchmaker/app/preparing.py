@@ -9,7 +9,7 @@ import structlog
 
 from chassis.errors import in_a_line
 from chassis.tasks import Background
-from services.matchmaker.app.batches import TABLES_MAX, Batches
+from services.matchmaker.app.batches import CALLS_MAX, TABLES_MAX, Batches
 from services.matchmaker.app.ports import Forming, Games, PreparedGame, PreparedTable
 from services.matchmaker.domain.quick_play import QuickTable
 
@@ -28,7 +28,7 @@ class Preparing:
     def __init__(self, store: Forming, games: Games) -> None:
         self._store = store
         self._games = games
-        self._asking = Batches("prepare games", self._prepare_all, TABLES_MAX)
+        self._asking = Batches("prepare games", self._prepare_all, TABLES_MAX, CALLS_MAX)
         self._tables = Background()
 
     def prepare(self, table: QuickTable, is_wanted: IsWanted, done: Done) -> None:
