@@ -190,3 +190,23 @@ async def test_a_call_that_fails_fails_for_all_who_asked() -> None:
     with pytest.raises(OSError, match="3"):
         await batches.ask(3)
     await batches.stop()
+
+
+async def test_so_many_calls_are_under_way_at_once_and_who_stops_leaves_nobody_waiting() -> None:
+    under_way: list[Sequence[int]] = []
+
+    async def never(numbers: Sequence[int]) -> Sequence[int]:
+        under_way.append(numbers)
+        await asyncio.Event().wait()
+        return numbers
+
+    batches = Batches("never", never, calls_max=2)
+    asking = []
+    for number in range(4):
+        asking.append(asyncio.create_task(batches.ask(number)))
+        await asyncio.sleep(0.01)
+    assert under_way == [[0], [1]]
+    await batches.stop()
+    async with asyncio.timeout(10):
+        await asyncio.wait(asking)
+    assert all(task.cancelled() for task in asking)

@@ -19,7 +19,7 @@ BREATH_SECONDS: Final = 0.01
 
 
 class Batches(Generic[Q, A]):
-    """Answers many questions with one call, in their order.
+    """Answers many questions with one call.
 
     A call that fails fails for all of its questions; an answer that is an error fails for its own.
     """
@@ -31,8 +31,8 @@ class Batches(Generic[Q, A]):
         at_once_max: int = QUESTIONS_MAX,
         calls_max: int = 1,
     ) -> None:
-        """Up to `at_once_max` questions go into a call, and up to `calls_max` calls are under way: several where each of
-        them takes long, and questions of different calls are in no order."""
+        """Up to `at_once_max` questions go into a call, and up to `calls_max` calls are under way at once; those are in
+        no order."""
         self._name = name
         self._answer = answer
         self._at_once_max = at_once_max
