@@ -4,6 +4,8 @@ The logs are the schemas of the table service and the ledger. What the league he
 so that a close can come between any two pages of a rebuild.
 """
 
+import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -16,11 +18,12 @@ import pytest
 from levata.table.v1 import facts_pb2, table_pb2
 
 from chassis.database import Pool, Session, open_pool
-from chassis.facts import Fact, FactLog, Page, accept_incarnation, publish
+from chassis.errors import Refused
+from chassis.facts import Fact, FactLog, Head, Page, accept_incarnation, publish
 from chassis.facts.consumer import last_token
 from chassis.log import NewFact
 from chassis.schema import begin_incarnation
-from services.league.app.closing import DueWeek, Settled
+from services.league.app.closing import Closing, DueWeek, Settled
 from services.league.app.rebuild import Difference, Done
 from services.league.consumers import ledger
 from services.league.consumers.rebuilding import Rebuilding
@@ -150,9 +153,13 @@ class League:
 
     def move_clock(self) -> None:
         """Games finish in the middle of the week that runs."""
-        moment = datetime(self.week.year, self.week.month, self.week.day, tzinfo=UTC) + timedelta(days=2)
+        self.move_clock_to(begins(self.week) + timedelta(days=2))
+
+    def move_clock_to(self, moment: datetime) -> None:
+        """The clocks of the games' log and of the league."""
         with psycopg.connect(self.database.admin_dsn, autocommit=True) as admin:
-            admin.execute("update tables.clock_offset set amount = %s - clock_timestamp()", [moment])
+            for schema in ("tables", "league"):
+                admin.execute(f"update {schema}.clock_offset set amount = %s - clock_timestamp()", [moment])
 
     async def rebuild(
         self, between: Callable[[], Awaitable[None]] | None = None, *, dry_run: bool = False
@@ -224,11 +231,28 @@ class League:
         return self.chance.sample(facts, len(facts))
 
 
+@dataclass
+class Settlement:
+    """A ledger that has always followed the games."""
+
+    log: FactLog
+
+    async def settled(self, games: Head) -> Settled:
+        """Where its log stands."""
+        head = await self.log.head()
+        return Settled(head.incarnation, head.last, ())
+
+
+def begins(week: date) -> datetime:
+    """When a week begins."""
+    return datetime(week.year, week.month, week.day, tzinfo=UTC)
+
+
 @pytest.fixture
 async def league(database: Database) -> AsyncIterator[League]:
     async with AsyncExitStack() as stack:
         games, ledger_pool, own = [
-            await stack.enter_async_context(await open_pool(database.dsn(service), "test", connections_max=4))
+            await stack.enter_async_context(await open_pool(database.dsn(service), "test", connections_max=8))
             for service in ("table", "ledger", "league")
         ]
         yield League(database, games, ledger_pool, own)
@@ -308,6 +332,73 @@ async def test_places_among_thousands_of_equals_are_exact_in_a_build(league: Lea
     for place in (1, 3, 4, 1_000, 1_001, 2_000, 2_001, 2_303):
         around = await PostgresStandings(league.own).around(board, order[place - 1][0], 1)
         assert [line.place for line in around.lines if line.account_id == order[place - 1][0]] == [place]
+
+
+async def test_the_boundarys_second_fifty_times_under_a_moved_clock_with_replicas_that_are_broken_off(
+    league: League,
+) -> None:
+    for _ in range(50):
+        league.move_clock()
+        await league.tell(league.games, [friendly_game()])
+        league.move_clock_to(begins(week_after(league.week)) - timedelta(milliseconds=20))
+        await _until_closed(league)
+        league.week = week_after(league.week)
+
+    closed = await league.own.fetch("select week, games_fact, ledger_fact from week_close order by week")
+    assert [row["week"] for row in closed] == [MONDAY + timedelta(days=7 * nth) for nth in range(50)]
+    told = await league.own.fetch("select subject from facts where subject like '%week_closed%' order by fact_no")
+    assert [row["subject"].rpartition(".")[2] for row in told] == [row["week"].isoformat() for row in closed]
+    # A week has the games that ended before its end, to the microsecond, and the prizes that were told by its close.
+    ended = {row["fact_no"]: row["at"] for row in await league.games.fetch("select fact_no, at from facts")}
+    for row in closed:
+        assert row["games_fact"] == sum(at < begins(week_after(row["week"])) for at in ended.values())
+    counted = await league.own.fetch("select fact_no, friendly_week from seat_result")
+    assert {row["fact_no"] for row in counted} == ended.keys()
+    for row in counted:
+        assert begins(row["friendly_week"]) <= ended[row["fact_no"]] < begins(week_after(row["friendly_week"]))
+    after = {row["week"]: row["ledger_fact"] for row in closed}
+    for row in await league.own.fetch("select fact_no, week from prize"):
+        assert after.get(row["week"] - timedelta(days=7), 0) < row["fact_no"] <= after.get(row["week"], 2**63)
+    assert (await league.rebuild())[0] == []
+
+
+async def _until_closed(league: League) -> None:
+    """Games end and prizes are told in the last moments of the week and the first of the next; three replicas close."""
+
+    async def is_closed() -> bool:
+        return bool(await league.own.fetchval("select exists (select from week_close where week = $1)", league.week))
+
+    async def play() -> None:
+        while not await is_closed():
+            await league.tell(league.games, [friendly_game()])
+            await league.tell(league.ledger, [prize_paid(0, league.chance.choice(ACCOUNTS), 300, week=league.week)])
+            await asyncio.sleep(0.004)
+
+    async def hear(heard: Heard) -> None:
+        while not await is_closed():
+            await league.hear(heard)
+            await asyncio.sleep(0.002)
+
+    async def close() -> None:
+        weeks = PostgresWeeks(league.own, TERMS)
+        closing = Closing(league.games_heard.log, Settlement(league.ledger_heard.log), weeks, UTC)
+        # Stopped anywhere, and started again; in the end it is left alone.
+        for seconds in (league.chance.random() * 0.03, league.chance.random() * 0.03, None):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    while not await is_closed():
+                        # Somebody may not be as far yet.
+                        with contextlib.suppress(Refused):
+                            await closing.close_next()
+                        await asyncio.sleep(0.002)
+
+    await asyncio.gather(play(), hear(league.games_heard), hear(league.ledger_heard), close(), close(), close())
+    await league.hear_all()
+
+
+def friendly_game() -> Fact:
+    """A friendly game ends now."""
+    return game_finished(0, [seat(ALICE, 1), seat(BOB, 2)], mode=table_pb2.MODE_FRIENDLY)
 
 
 async def test_after_a_restore_of_the_ledger_its_numbers_come_again_and_closed_weeks_stay(league: League) -> None:

@@ -142,6 +142,15 @@ async def test_what_is_heard_of_after_the_close_counts_in_the_next_week(pool: Po
     await hear_ledger(pool, [prize_paid(2, BOB, 500), prize_paid(3, CAROL, 50, week=date(2026, 8, 31))])
     assert await standings(pool, MONDAY) == {"jack": [(ALICE, 300)]}
     assert await standings(pool, SECOND) == {"jack": [(BOB, 500), (CAROL, 50)]}
+    # Of the first week, with ten closed since.
+    await heard_up_to(pool, 1, 3)
+    week = SECOND
+    for _ in range(9):
+        assert await close(pool, week, 1, 3)
+        week = week_after(week)
+    await hear_ledger(pool, [prize_paid(4, DAVE, 70)])
+    assert await standings(pool, week) == {"jack": [(DAVE, 70)]}
+    assert (await standings(pool, SECOND))["jack"] == [(BOB, 500), (CAROL, 50)]
 
 
 async def test_a_refund_after_the_close_changes_neither_week(pool: Pool) -> None:
@@ -165,34 +174,20 @@ async def test_what_was_won_before_the_close_of_the_week_before_moves_with_its_a
     assert await blocks_fit(pool)
 
 
-async def test_closes_that_are_cut_off_anywhere_happen_once_each(pool: Pool) -> None:
-    chance = random.Random(50)
-    model = Model()
-    accounts = [UUID(int=number, version=4) for number in range(1, 13)]
-    number, week = 0, MONDAY
-    for _ in range(50):
-        facts = []
-        for account in accounts:
-            number += 1
-            facts.append(prize_paid(number, account, chance.randint(1, 5), week=week, seconds=number))
-            model.win(week, account, coins_of(facts[-1]), number)
-        await hear_ledger(pool, facts)
-        await heard_up_to(pool, number, number)
-        # Three replicas, stopped within the boundary's second or not at all.
-        replicas = [asyncio.create_task(close(pool, week, number, number)) for _ in range(3)]
-        for replica in replicas:
-            await asyncio.sleep(chance.random() * 0.01)
-            if chance.random() < 0.7:
-                replica.cancel()
-        await asyncio.gather(*replicas, return_exceptions=True)
-        # One that is started afterwards.
-        assert await close(pool, week, number, number)
-        model.close(week)
-        week = week_after(week)
-    closed = [fact.week for fact in await told(pool) if fact.HasField("week_closed")]
-    assert closed == sorted(set(closed)) and len(closed) == 50
-    classes = {row["account_id"]: row["class"] for row in await pool.fetch("select * from member_class")}
-    assert classes == model.class_of
+async def test_of_a_thousand_equals_those_who_were_first_move_up(pool: Pool) -> None:
+    accounts = [UUID(int=number, version=4) for number in range(1, 1_001)]
+    chance = random.Random(5)
+    chance.shuffle(accounts)
+    # Each second ten of them had as much: by account then.
+    won = [prize_paid(n, account, 300, seconds=(n - 1) // 10) for n, account in enumerate(accounts, start=1)]
+    first = sorted(accounts, key=lambda account: (accounts.index(account) // 10, account))
+    await hear_ledger(pool, chance.sample(won, len(won)))
+    await heard_up_to(pool, 1, 1_000)
+    assert await close(pool, MONDAY, 1, 1_000)
+    (week,) = [fact.week_closed for fact in await told(pool) if fact.HasField("week_closed")]
+    assert (week.classes[0].counted, list(week.classes[0].podium_account_ids)) == (1_000, [str(a) for a in first[:3]])
+    moved = await pool.fetch("select account_id from member_class where class = 1")
+    assert {row["account_id"] for row in moved} == set(first[:200])
 
 
 @pytest.mark.parametrize("seed", range(4))
