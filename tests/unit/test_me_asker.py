@@ -10,7 +10,7 @@ from levata.me.v1 import me_pb2, updates_pb2
 
 from chassis.errors import Refused
 from services.accounts.me import asker
-from services.accounts.me.asker import AT_ONCE, Asker
+from services.accounts.me.asker import AT_ONCE, NOT_FULL_AT_ONCE, Asker
 from services.accounts.me.feed import ACCOUNT, Feed
 from services.accounts.me.sources import ACCOUNTS_MAX, Answer
 from services.accounts.me.stream import Stream
@@ -71,7 +71,6 @@ def source() -> SlowSource:
 async def asking(source: SlowSource, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asker]:
     monkeypatch.setattr(asker, "RETRY_SECONDS", 0.0)
     asking = Asker(source)
-    asking.start()
     yield asking
     await asking.stop()
 
@@ -107,11 +106,11 @@ def shown(feed: Feed) -> list[str | None]:
 
 
 async def all_busy(asking: Asker, source: SlowSource) -> list[Question]:
-    """As many questions as there can be are under way, for feeds of their own."""
-    for feed in opened(AT_ONCE, first=1_000_000):
+    """As many questions as there can be without being full are under way, for feeds of their own."""
+    for feed in opened(NOT_FULL_AT_ONCE, first=1_000_000):
         asking.want(feed)
         await settled()
-    return await source.asked(AT_ONCE)
+    return await source.asked(NOT_FULL_AT_ONCE)
 
 
 async def test_a_lone_feed_is_asked_for_at_once(asking: Asker, source: SlowSource) -> None:
@@ -125,18 +124,33 @@ async def test_a_lone_feed_is_asked_for_at_once(asking: Asker, source: SlowSourc
 async def test_feeds_that_wait_go_together_so_many_in_a_question(asking: Asker, source: SlowSource) -> None:
     busy = await all_busy(asking, source)
     feeds = opened(ACCOUNTS_MAX + 3)
-    for feed in feeds:
+    for feed in feeds[: ACCOUNTS_MAX - 1]:
         asking.want(feed)
     await settled()
     assert not source.questions
-    busy[0].be_answered()
+    for feed in feeds[ACCOUNTS_MAX - 1 :]:
+        asking.want(feed)
     (full,) = await source.asked(1)
     assert list(full.account_ids) == [feed.account_id for feed in feeds[:ACCOUNTS_MAX]]
     full.be_answered()
+    await settled()
+    assert not source.questions
+    busy[0].be_answered()
     (rest,) = await source.asked(1)
     assert list(rest.account_ids) == [feed.account_id for feed in feeds[ACCOUNTS_MAX:]]
     rest.be_answered()
     await until(lambda: all(shown(feed) == ["account", "status"] for feed in feeds))
+
+
+async def test_full_questions_are_bounded_too(asking: Asker, source: SlowSource) -> None:
+    feeds = opened((AT_ONCE + 1) * ACCOUNTS_MAX)
+    for feed in feeds:
+        asking.want(feed)
+    questions = await source.asked(AT_ONCE)
+    assert [len(question) for question in questions] == [ACCOUNTS_MAX] * AT_ONCE
+    questions[0].be_answered()
+    (last,) = await source.asked(1)
+    assert list(last.account_ids) == [feed.account_id for feed in feeds[-ACCOUNTS_MAX:]]
 
 
 async def test_who_waits_goes_before_all_that_is_refreshed_and_alone(asking: Asker, source: SlowSource) -> None:

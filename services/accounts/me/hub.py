@@ -67,8 +67,6 @@ class Hub(Collector):
         if self._nats is not None:
             await self._nats.subscribe(self._marks_subject, cb=self._on_mark)
             await self._nats.subscribe(OWN_FACTS, cb=self._on_own_fact)
-        for asker in self._askers.values():
-            asker.start()
         self._background.spawn("refresh the feeds", self._refresh())
         self._background.spawn("heartbeats", self._heartbeats.run())
 
