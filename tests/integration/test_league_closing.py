@@ -37,6 +37,8 @@ from tools.embedded.process import free_port
 from tools.tokens import Tokens
 
 ALICE, BOB, CAROL = (UUID(int=number, version=4) for number in (1, 2, 3))
+# Clocks are moved over weeks.
+TOKEN_SECONDS = 60 * 86_400
 
 
 @dataclass
@@ -51,7 +53,23 @@ class World:
     ledger: Pool
     league: Pool
     signer: Signer
-    address: str
+    # The league's replicas: the first is asked, the others only work.
+    settings: list[LeagueSettings]
+    replicas: AsyncExitStack
+
+    @property
+    def address(self) -> str:
+        """Where the league is asked."""
+        return str(self.settings[0].listen)
+
+    async def start_league(self) -> None:
+        """Start all replicas."""
+        for settings in self.settings:
+            await self.replicas.enter_async_context(build_league(settings))
+
+    async def stop_league(self) -> None:
+        """Stop all replicas."""
+        await self.replicas.aclose()
 
     async def play(self, *seats: facts_pb2.FinishedSeat) -> UUID:
         """A game of quick play finishes now."""
@@ -95,7 +113,7 @@ class World:
 
     async def ranks(self, *accounts: UUID) -> standings_pb2.RanksResponse:
         """What other services are told."""
-        async with channel(self.address, self.signer.service_token("matchmaker", 3600)) as opened:
+        async with channel(self.address, self.signer.service_token("matchmaker", TOKEN_SECONDS)) as opened:
             service = stub(opened, standings_pb2.DESCRIPTOR.services_by_name["Standings"])
             answer: standings_pb2.RanksResponse = await service.Ranks(
                 standings_pb2.RanksRequest(account_ids=map(str, accounts))
@@ -104,12 +122,12 @@ class World:
 
     def as_player(self, account: UUID) -> Any:
         """The public API."""
-        token = self.signer.player_token(str(account), False, 3600)
+        token = self.signer.player_token(str(account), False, TOKEN_SECONDS)
         return stub(channel(self.address, token), league_pb2.DESCRIPTOR.services_by_name["League"])
 
     async def rebuild(self, *, dry_run: bool = False) -> operations_pb2.RebuildDone:
         """Make the league's projection anew."""
-        async with channel(self.address, self.signer.operator_token("tools", 3600)) as opened:
+        async with channel(self.address, self.signer.operator_token("tools", TOKEN_SECONDS)) as opened:
             operations = stub(opened, operations_pb2.DESCRIPTOR.services_by_name["Operations"])
             steps = [step async for step in operations.Rebuild(operations_pb2.RebuildRequest(dry_run=dry_run))]
         assert not [step for step in steps if step.WhichOneof("kind") == "difference"], steps
@@ -146,16 +164,17 @@ async def running(database: Database, nats: EmbeddedNats, keys: KeyFiles, league
 
         ledger_settings = LedgerSettings(**told("ledger", ledger_port), catalogue_file=CATALOGUE_FILE)
         await stack.enter_async_context(build_ledger(ledger_settings))
-        for number in range(leagues):
-            port = league_port if number == 0 else 0
-            settings = LeagueSettings(**told("league", port), catalogue_file=CATALOGUE_FILE)
-            await stack.enter_async_context(build_league(settings))
+        settings = [
+            LeagueSettings(**told("league", league_port if first else 0), catalogue_file=CATALOGUE_FILE)
+            for first in (True, *[False] * (leagues - 1))
+        ]
+        replicas = await stack.enter_async_context(AsyncExitStack())
         ledger = await stack.enter_async_context(await open_pool(database.dsn("ledger"), "test", connections_max=2))
         league = await stack.enter_async_context(await open_pool(database.dsn("league"), "test", connections_max=2))
         signer = Signer.from_file(keys.signing_key)
-        yield World(
-            database, games, relay, accounts, accounts_relay, ledger, league, signer, f"127.0.0.1:{league_port}"
-        )
+        world = World(database, games, relay, accounts, accounts_relay, ledger, league, signer, settings, replicas)
+        await world.start_league()
+        yield world
 
 
 def monday_after(moment: datetime) -> datetime:
@@ -189,9 +208,13 @@ async def test_weeks_are_closed_by_both_logs_rewarded_once_and_rebuilt_to_the_sa
         done = await world.rebuild()
         assert done.switched and done.ledger_fact >= 4
 
-        # Away over two week ends: each is closed, once, in its turn.
+        # Off over two week ends: each is closed, once, in its turn.
+        await world.stop_league()
         world.move_clock_to(boundary + timedelta(days=15))
         await world.play(seat(BOB, 1))
+        await until(lambda: _is(_coins(world, BOB), 350 + 80_000 + 500))
+        assert await world.closed() == [week]
+        await world.start_league()
         await until(lambda: _is(world.closed(), [week + timedelta(days=7) * nth for nth in range(3)]))
         await until(lambda: _is(_coins(world, CAROL), 500 + 100_000))
         await until(lambda: _is(world.points(BOB), 350 + 500))
@@ -256,7 +279,7 @@ async def test_clients_are_told_of_their_standing_when_it_changes_and_when_they_
         await world.play(seat(ALICE, 1), seat(BOB, 2))
         await until(lambda: any(update.standing.points == 500 and update.standing.place == 1 for update in heard))
         last = max((update for update in heard if update.HasField("standing")), key=lambda update: update.number)
-        async with channel(world.address, world.signer.service_token("accounts", 3600)) as opened:
+        async with channel(world.address, world.signer.service_token("accounts", TOKEN_SECONDS)) as opened:
             service = stub(opened, updates_pb2.DESCRIPTOR.services_by_name["Snapshots"])
             (now,) = (await service.Snapshot(updates_pb2.SnapshotRequest(account_id=str(ALICE)))).updates
         assert now.number >= last.number
