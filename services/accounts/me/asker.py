@@ -20,7 +20,7 @@ from services.accounts.me.sources import ACCOUNTS_MAX, Source
 log = structlog.get_logger(__name__)
 
 # Questions at once: so many full ones, and of others so few that they fill up where many feeds are wanted. While one
-# waits for a replica that stalls, another goes on.
+# waits for a replica that stalls, another goes on; one is kept for feeds for which somebody waits.
 AT_ONCE: Final = 8
 NOT_FULL_AT_ONCE: Final = 2
 RETRY_SECONDS: Final = 1.0
@@ -96,12 +96,12 @@ class Asker:
 
     def _next(self) -> Sequence[Feed]:
         """The feeds of the next question, if it is time for one."""
-        for wanted in (self._wanted, self._due):
+        for wanted, kept in ((self._wanted, 0), (self._due, 1)):
             # One question at a time for each feed: what was heard since a question belongs to that one.
             feeds = list(islice((feed for feed in wanted if feed not in self._under_way), ACCOUNTS_MAX))
             if not feeds:
                 continue
-            if self._questions >= (AT_ONCE if len(feeds) == ACCOUNTS_MAX else NOT_FULL_AT_ONCE):
+            if self._questions + kept >= (AT_ONCE if len(feeds) == ACCOUNTS_MAX else NOT_FULL_AT_ONCE):
                 return ()
             # Not together with others: those for which somebody waits do not wait for the others' answers too.
             for feed in feeds:
