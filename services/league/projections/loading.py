@@ -6,11 +6,12 @@ same rows.
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
+from itertools import accumulate
 from typing import Final
 
 from chassis.database import Session
 from services.league.domain.boards import league_board
-from services.league.domain.classes import LeagueClass, Movers, movers
+from services.league.domain.classes import LeagueClass, movers
 from services.league.domain.games import leavers, results
 from services.league.domain.terms import Terms
 from services.league.projections.builds import TABLES, index_table, key_table, open_table, unopened
@@ -167,22 +168,21 @@ _IN_ORDER: Final = """
         ((1 << 27) - 1 - points) << 34
         | least(greatest(reached_us - ($2 - date '1970-01-01') * 86400000000, 0), (1::bigint << 40) - 1) >> 6
     else 0 end"""
+_PLACES: Final = f"{_IN_ORDER}, class, points desc, reached_us, account_id"
 # In the order of places, so that scores lie and are indexed in it: what is sorted already is sorted quickly.
 _LEAGUE: Final = f"""
     {_TOTALS}
     insert into {{score}} (build, board, account_id, points, reached_us)
-    select $1, ($3::int[])[class + 1], account_id, points, reached_us
-    from total order by {_IN_ORDER}, class, points desc, reached_us, account_id"""
+    select $1, ($3::int[])[class + 1], account_id, points, reached_us from total order by {_PLACES}"""
+# By class: the last place that goes up, the last that does not go down, and how many there are before its first.
 _MOVE: Final = f"""
     {_TOTALS}
     insert into member_class (build, account_id, class)
     select $1, account_id, class + case when place <= ($3::int[])[class + 1] then 1 else -1 end
     from (
-        select account_id, class, count(*) over of_class as counted,
-               row_number() over (of_class order by points desc, reached_us, account_id) as place
-        from total window of_class as (partition by class)
+        select account_id, class, row_number() over (order by {_PLACES}) - ($5::int[])[class + 1] as place from total
     ) ranked
-    where place <= ($3::int[])[class + 1] or place > counted - ($4::int[])[class + 1]
+    where place <= ($3::int[])[class + 1] or place > ($4::int[])[class + 1]
     on conflict (build, account_id) do update set class = excluded.class"""
 
 _RANK: Final = "s.minus_points, s.reached_us, s.account_id"
@@ -222,10 +222,13 @@ async def make_scores(session: Session, build: int, closed: Collection[date], te
 
 async def _move(session: Session, build: int, week: date, terms: Terms) -> None:
     rows = await session.fetch(_of(build, _COUNTED), build, week, timeout=BULK_SECONDS)
-    counted = {row["class"]: row["counted"] for row in rows}
-    moving: list[Movers] = [movers(each, counted.get(each, 0), terms.on(week)) for each in LeagueClass]
-    up, down = [each.up for each in moving], [each.down for each in moving]
-    await session.execute(_of(build, _MOVE), build, week, up, down, timeout=BULK_SECONDS)
+    of_class = {row["class"]: row["counted"] for row in rows}
+    counted = [of_class.get(each, 0) for each in LeagueClass]
+    moving = [movers(each, count, terms.on(week)) for each, count in zip(LeagueClass, counted, strict=True)]
+    up = [each.up for each in moving]
+    stay = [count - each.down for each, count in zip(moving, counted, strict=True)]
+    before = [0, *accumulate(counted[:-1])]
+    await session.execute(_of(build, _MOVE), build, week, up, stay, before, timeout=BULK_SECONDS)
 
 
 async def make_blocks(session: Session, build: int) -> None:
