@@ -11,7 +11,7 @@ from chassis.database import Pool, Session
 from chassis.facts import LEDGER, Consumer, Fact, FactsOwner
 from services.league.app.standings import Moved, nobody_is_told
 from services.league.consumers.effects import LiveEffects
-from services.league.domain.weeks import Close, HeardUpTo, counted_week
+from services.league.domain.weeks import Close, counted_week
 from services.league.projections import scores
 from services.league.projections.builds import live_build
 from services.league.projections.loading import load_prizes
@@ -69,26 +69,24 @@ def told(facts: Sequence[Fact], closed: Sequence[Close]) -> Told:
     """Prizes in the weeks in which they count; one that went back does so while its fact counts in the same week."""
     heard = [(close.week, close.ledger) for close in closed]
     paid, went_back = [], []
+    # A rebuild spends much of its time here: each part of a message that is looked at takes some.
     for fact in facts:
         message = facts_pb2.LedgerFact.FromString(fact.payload)
         kind = message.WhichOneof("kind")
         if kind == "prize_paid":
-            prize = message.prize_paid
-            if not prize.guest:
-                paid.append(_prize(message.account_id, prize, prize.coins, fact, heard))
+            won = message.prize_paid
+            if not won.guest:
+                week = counted_week(date.fromisoformat(won.week), fact.number, heard)
+                paid.append(
+                    Prize(won.game_id, won.seat, message.account_id, week, won.coins, won.finished_at_us, fact.number)
+                )
         elif kind == "refunded":
-            refund = message.refunded
-            if refund.prize:
-                went_back.append(_prize(message.account_id, refund, refund.prize, fact, heard))
+            lost = message.refunded
+            if lost.prize:
+                week = counted_week(date.fromisoformat(lost.week), fact.number, heard)
+                went_back.append(
+                    Prize(
+                        lost.game_id, lost.seat, message.account_id, week, lost.prize, lost.finished_at_us, fact.number
+                    )
+                )
     return Told(paid, went_back)
-
-
-def _prize(
-    account_id: str,
-    told: facts_pb2.PrizePaidFact | facts_pb2.RefundedFact,
-    coins: int,
-    fact: Fact,
-    heard: Sequence[tuple[date, HeardUpTo]],
-) -> Prize:
-    week = counted_week(date.fromisoformat(told.week), fact.number, heard)
-    return Prize(told.game_id, told.seat, account_id, week, coins, told.finished_at_us, fact.number)

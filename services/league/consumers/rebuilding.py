@@ -38,7 +38,7 @@ _REBUILD_LOCK: Final = 0x6C65_6167
 # While the consumers wait for the switch they hear nothing: what is still missing then must be little.
 _LAST_FACTS_MAX: Final = 500
 # A page keeps the process, which serves players too, busy for some hundredths of a second.
-PAGE_FACTS: Final = 4_000
+PAGE_FACTS: Final = 5_000
 PROGRESS_SECONDS: Final = 0.5
 
 _CHECKPOINT: Final = "select incarnation, last from consumer_checkpoint where consumer = $1"
