@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 # How often the turn is kept; who has lost it is replaced within two seconds and a half.
 KEEP_TURN_SECONDS: Final = 0.5
 # A round follows a change this soon, and another round.
-ROUND_SECONDS: Final = 0.04
+ROUND_SECONDS: Final = 0.02
 IDLE_SECONDS: Final = 0.25
 # The picture is compared with the pool so often, and less often the longer it takes.
 COMPARE_SECONDS: Final = 2.0
