@@ -192,6 +192,17 @@ async def test_a_call_that_fails_fails_for_all_who_asked() -> None:
     await batches.stop()
 
 
+async def test_too_few_answers_are_an_error_of_the_call_and_leave_nobody_waiting() -> None:
+    async def forget(numbers: Sequence[int]) -> Sequence[int]:
+        return numbers[1:]
+
+    batches = Batches("forget", forget)
+    async with asyncio.timeout(10):
+        with pytest.raises(ValueError, match="shorter"):
+            await batches.ask(1)
+    await batches.stop()
+
+
 async def test_so_many_calls_are_under_way_at_once_and_who_stops_leaves_nobody_waiting() -> None:
     under_way: list[Sequence[int]] = []
 

@@ -69,6 +69,7 @@ class Batches(Generic[Q, A]):
     async def _answer_batch(self, batch: list[tuple[Q, asyncio.Future[A]]]) -> None:
         try:
             answers = await self._answer([question for question, _ in batch])
+            answered = list(zip(batch, answers, strict=True))
         except Exception as error:
             for _, future in batch:
                 if not future.done():
@@ -78,7 +79,7 @@ class Batches(Generic[Q, A]):
             for _, future in batch:
                 future.cancel()
             raise
-        for (_, future), answer in zip(batch, answers, strict=True):
+        for (_, future), answer in answered:
             # Who asked may have left.
             if future.done():
                 continue
