@@ -6,7 +6,6 @@ what they say.
 """
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from levata.matchmaker.v1 import matchmaker_pb2
 from levata.me.v1 import me_pb2
 
 from bench.arrivals import SEATS
-from bench.bare_server import CALLS, HEARTBEAT_SECONDS, identity
+from bench.bare_server import HEARTBEAT_SECONDS, identity, run
 from bench.seeking import GAME, PLAY_SECONDS
 
 _HEARTBEAT: Final = me_pb2.WatchResponse(heartbeat=me_pb2.Heartbeat()).SerializeToString()
@@ -123,26 +122,12 @@ def _end(table: Table) -> None:
 
 
 async def serve() -> None:
-    """Listen on a free port, print it, run until killed."""
+    """All of the floor."""
     bare = BareMatchmaker()
     unary = {"Enqueue": bare.enqueue, "AddNonce": bare.add_nonce, "Here": bare.here}
     calls = {name: grpc.unary_unary_rpc_method_handler(call, identity, identity) for name, call in unary.items()}
     streams = {"Watch": grpc.unary_stream_rpc_method_handler(bare.watch, identity, identity)}
-    room = [("grpc.server.max_pending_requests", CALLS), ("grpc.server.max_pending_requests_hard_limit", CALLS)]
-    server = grpc.aio.server(options=room)
-    server.add_generic_rpc_handlers(
-        (
-            grpc.method_handlers_generic_handler("levata.matchmaker.v1.Matchmaker", calls),
-            grpc.method_handlers_generic_handler("levata.me.v1.Me", streams),
-        )
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    beating = asyncio.create_task(bare.beat())
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    await server.wait_for_termination()
-    beating.cancel()
+    await run({"levata.matchmaker.v1.Matchmaker": calls, "levata.me.v1.Me": streams}, bare.beat())
 
 
 if __name__ == "__main__":

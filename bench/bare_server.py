@@ -8,6 +8,7 @@ while nothing happens.
 import asyncio
 import sys
 from collections import defaultdict
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import grpc
@@ -24,8 +25,25 @@ def identity(raw: bytes) -> bytes:
     return raw
 
 
+async def run(services: Mapping[str, dict[str, Any]], beside: Coroutine[Any, Any, None]) -> None:
+    """Serve these methods by service on a free port, print it, and do this beside it, until killed."""
+    # By default it ends some at random when more than a thousand come at once.
+    room = [("grpc.server.max_pending_requests", CALLS), ("grpc.server.max_pending_requests_hard_limit", CALLS)]
+    server = grpc.aio.server(options=room)
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(name, methods) for name, methods in services.items()]
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    task = asyncio.create_task(beside)
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    await server.wait_for_termination()
+    task.cancel()
+
+
 async def serve() -> None:
-    """Listen on a free port, print it, run until killed."""
+    """All of the floor."""
     games: defaultdict[bytes, list[asyncio.Queue[bytes]]] = defaultdict(list)
     idle: list[asyncio.Queue[bytes]] = []
 
@@ -80,17 +98,7 @@ async def serve() -> None:
         "Idle": grpc.unary_stream_rpc_method_handler(watch_idly, identity, identity),
         "Play": grpc.stream_stream_rpc_method_handler(play, identity, identity),
     }
-    # By default it ends some at random when more than a thousand come at once.
-    room = [("grpc.server.max_pending_requests", CALLS), ("grpc.server.max_pending_requests_hard_limit", CALLS)]
-    server = grpc.aio.server(options=room)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bare.Table", handlers),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    beating = asyncio.create_task(beat())
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    await server.wait_for_termination()
-    beating.cancel()
+    await run({"bare.Table": handlers}, beat())
 
 
 if __name__ == "__main__":
