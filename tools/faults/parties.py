@@ -156,9 +156,12 @@ class QuickParty(Party):
         """One game after another until all is calm, one at least, and the last of them is played."""
         fates = list(self._quick.fates)
         while True:
-            is_last = self._calm.is_set()
-            fate = fates.pop(0) if fates and not is_last else Fate.PLAYED
-            was_played = await self._bring_about(fate)
+            is_calm = self._calm.is_set()
+            if is_calm:
+                # Also where a long game came before them, entries are given back: these games take no time.
+                fates = [fate for fate in fates if fate is Fate.CANCELLED]
+            is_last = is_calm and not fates
+            was_played = await self._bring_about(fates.pop(0) if fates else Fate.PLAYED)
             if is_last and was_played:
                 return
             if not was_played:
