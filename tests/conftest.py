@@ -3,6 +3,7 @@
 Servers start when the first test wants them, and die with the test process however it ends.
 """
 
+import inspect
 import itertools
 import json
 import tempfile
@@ -18,6 +19,7 @@ from psycopg import sql
 from chassis.auth import KeyFiles, make_keys
 from chassis.schema import begin_incarnation
 from chassis.settings import Address
+from tests import time_limit
 from tools.data import DataFolder
 from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
@@ -40,7 +42,10 @@ LONGEST_FIRST = ("e2e", "faults", "integration")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests for several processes, a file's as they are in it."""
+    """Limit asynchronous tests' time, and order all tests for several processes, a file's as they are in it."""
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            time_limit.limit(item)
     ranks = {folder: rank for rank, folder in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: ranks.get(item.path.parent.name, len(ranks)))
 

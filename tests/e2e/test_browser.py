@@ -28,7 +28,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 MATCH = Match("romanian_whist", "quick", 6)
 PATIENCE_SECONDS = 60
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 if CHROMIUM is None and not os.environ.get("CI"):
     pytestmark.append(pytest.mark.skip(reason="there is no Chromium here (Debian's package: chromium)"))
 

@@ -14,7 +14,7 @@ from services.ledger.domain.journal import House
 from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
 from tools.databases import service_dsn
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 # By the ledger's own role: a prize of a game that never was.
 FORGED_ENTRY = """

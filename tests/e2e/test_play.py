@@ -27,7 +27,7 @@ from tools.quick_play import Searching, Wish
 from tools.recorded import recorded
 from tools.tables import open_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 async def opened(up: Up, guest: Account) -> str:

@@ -23,7 +23,7 @@ from tools.embedded.nats import EmbeddedNats
 from tools.embedded.postgres import EmbeddedPostgres
 from tools.up.service import KINDS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-P", "-c", "from tools.cli import main; main()", "up"]
 GAMES = games_pb2.DESCRIPTOR.services_by_name["Games"]

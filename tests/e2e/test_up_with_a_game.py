@@ -19,7 +19,7 @@ from tools.patience import why_again
 from tools.play import match_of
 from tools.tables import open_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 MOVES_BEFORE = 4
 PAUSE_SECONDS = 0.2

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.running import LEVATA
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def test_a_week_is_played_closed_and_rewarded() -> None:

@@ -59,7 +59,6 @@ async def test_round_with_money_keeps_every_promise(world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 # Tables are dealt after ten seconds, and people look for several.
-@pytest.mark.timeout(300)
 async def test_round_with_matches_keeps_every_promise(world: World) -> None:
     evidence = await play_round(world, plan(world, MATCHES_SEED, matches=True))
     assert check(evidence) == []
@@ -73,7 +72,6 @@ async def test_round_with_matches_keeps_every_promise(world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 # Services are started twice.
-@pytest.mark.timeout(300)
 async def test_round_in_which_a_week_ends_keeps_every_promise(world: World) -> None:
     evidence = await play_round(world, plan(world, WEEK_SEED, weeks=True))
     assert check(evidence) == []

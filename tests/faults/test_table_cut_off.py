@@ -3,7 +3,7 @@
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID, uuid4
@@ -41,6 +41,8 @@ from tests.table_client import (
 pytestmark = pytest.mark.faults
 
 GAMES = 20
+# Seen by players, at most; there are some nine thousand.
+COMMITS_BETWEEN_CUTS = 500
 PATIENT = games_pb2.ClockOptions(bid_seconds=3600, card_seconds=3600)
 UNAVAILABLE = Refusal("TEMPORARILY_UNAVAILABLE", grpc.StatusCode.UNAVAILABLE)
 
@@ -55,9 +57,10 @@ async def test_connections_are_cut_while_twenty_games_are_played(database: Datab
             game_id = await create_game(service, people=2, seats=6, variant="quick", clock=PATIENT)
             first, second = SEAT_ACCOUNTS[:2]
             games[game_id] = WatchingPlayer(service, first, game_id), StreamingPlayer(service, second, game_id)
-        playing = [asyncio.create_task(player.play_out()) for players in games.values() for player in players]
+        everybody = [player for players in games.values() for player in players]
+        playing = [asyncio.create_task(player.play_out()) for player in everybody]
         cuts: list[int] = []
-        cutting = asyncio.create_task(cut_off_again_and_again(database, chance, cuts))
+        cutting = asyncio.create_task(cut_off_again_and_again(database, chance, everybody, cuts))
         await asyncio.gather(*playing)
         cutting.cancel()
         assert sum(cuts) > 1
@@ -65,13 +68,28 @@ async def test_connections_are_cut_while_twenty_games_are_played(database: Datab
             await assert_kept(GameLog(reader, game_id), players)
 
 
-async def cut_off_again_and_again(database: Database, chance: random.Random, cuts: list[int]) -> None:
-    """End the log writer's connection, and now and then all others, at random moments."""
+async def cut_off_again_and_again(
+    database: Database, chance: random.Random, players: Sequence[PersistentPlayer], cuts: list[int]
+) -> None:
+    """End the log writer's connection, and now and then all others: while a game goes on, or soon after the last time.
+
+    Mostly after so many commits and not after a time, which a slow machine might need for coming back alone.
+    """
     while True:
-        await asyncio.sleep(chance.uniform(0.1, 0.8))
+        if chance.random() < 0.3:
+            await asyncio.sleep(chance.uniform(0, 0.3))
+        else:
+            enough = seen(players) + chance.uniform(1, COMMITS_BETWEEN_CUTS)
+            while seen(players) < enough:
+                await asyncio.sleep(0.01)
         cuts.append(await asyncio.to_thread(cut_off, database, "levata log writer"))
         if chance.random() < 0.3:
             await asyncio.to_thread(cut_off, database, "table")
+
+
+def seen(players: Sequence[PersistentPlayer]) -> int:
+    """How many commits all players together have seen."""
+    return sum(player.version for player in players)
 
 
 def cut_off(database: Database, application: str) -> int:
