@@ -228,6 +228,7 @@ async def test_mutes_hold_for_all_streams_of_a_person_and_nobody_else(replicas: 
         with there.stream(ann) as later:
             await until(lambda: later.texts == ["hello"])
             await there.mute(ann, eve, muted=False)
+            await until(lambda: here.chat.mute_changes == 2)
             await here.say(eve, "four")
             await until(lambda: later.texts == ["hello", "four"])
             await until(lambda: near.texts == ["one", "hello", "four"])
