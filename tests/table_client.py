@@ -36,7 +36,7 @@ from tools.embedded.nats import EmbeddedNats
 SEAT_ACCOUNTS = [str(UUID(int=n + 1, version=4)) for n in range(6)]
 STRANGER = str(UUID(int=99, version=4))
 
-CALL_SECONDS = 20
+CALL_SECONDS = 60
 
 _TABLE = table_pb2.DESCRIPTOR.services_by_name["Table"]
 _GAMES = games_pb2.DESCRIPTOR.services_by_name["Games"]

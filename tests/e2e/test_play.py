@@ -151,7 +151,11 @@ class Terminal:
         deadline = time.monotonic() + WAIT_SECONDS
         while words.encode() not in self._seen:
             assert time.monotonic() < deadline, self._seen.decode(errors="replace")
-            self._seen += os.read(self._control, 65536)
+            try:
+                self._seen += os.read(self._control, 65536)
+            except OSError as error:
+                # What a terminal says once the program on it has ended.
+                raise AssertionError(self._seen.decode(errors="replace")) from error
 
     def leave(self) -> None:
         """Leave a game that goes on."""

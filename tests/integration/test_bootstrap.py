@@ -37,7 +37,7 @@ def run(
     script: Path, *arguments: str, cwd: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["/bin/sh", script, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=100
+        ["/bin/sh", script, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=250
     )
 
 
@@ -60,7 +60,7 @@ def test_two_at_once_take_turns(checkout: Path) -> None:
         subprocess.Popen([checkout / "levata", "help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    told = [process.communicate(timeout=100) for process in both]
+    told = [process.communicate(timeout=250) for process in both]
 
     assert [process.returncode for process in both] == [0, 0], told
     assert sum("making .venv" in errors for _, errors in told) == 1
