@@ -1,14 +1,17 @@
 """Child processes that die with their parent, however it dies, and that a Ctrl-C in the terminal does not reach."""
 
 import asyncio
+import fcntl
 import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -22,10 +25,13 @@ _ports_given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that is free now; somebody may still be faster, so who finds it taken asks again."""
+    """A port of 127.0.0.1 that is free now, and that no process of this user is given while this one lives.
+
+    A program that does not ask here may still be faster, so who finds it taken asks again.
+    """
     for _ in range(PORT_PROBES):
         port = secrets.choice(PORTS)
-        if port in _ports_given:
+        if port in _ports_given or not _reserve(port):
             continue
         with socket.socket() as probe:
             try:
@@ -35,6 +41,24 @@ def free_port() -> int:
         _ports_given.add(port)
         return port
     raise OSError("no free port found")
+
+
+def _reserve(port: int) -> bool:
+    """Keep a port from the other processes: whoever is given it may bind it seconds later."""
+    try:
+        # One byte for each port. The system lets go what a process has locked when it ends, however it does.
+        fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+@cache
+def _reservations() -> int:
+    """The file of the ports that were given, the same for all processes of this user. Open for as long as this lives:
+    closing it would let go all that it has locked."""
+    path = Path(tempfile.gettempdir(), f"levata-ports-{os.getuid()}")
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def fresh_log(path: Path) -> IO[bytes]:
