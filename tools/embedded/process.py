@@ -1,17 +1,15 @@
 """Child processes that die with their parent, however it dies, and that a Ctrl-C in the terminal does not reach."""
 
 import asyncio
-import fcntl
 import os
 import secrets
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -22,10 +20,13 @@ PORTS = range(10_000, 32_768)
 PORT_PROBES = 200
 # Given to somebody in this process who may not have bound it yet.
 _ports_given: set[int] = set()
+# The names that keep ports from other processes, the oldest first.
+_reservations: deque[socket.socket] = deque()
+RESERVATIONS_MAX = 200
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that is free now, and that no process of this user is given while this one lives.
+    """A port of 127.0.0.1 that is free now, and that nobody else is given here before it is bound.
 
     A program that does not ask here may still be faster, so who finds it taken asks again.
     """
@@ -44,21 +45,24 @@ def free_port() -> int:
 
 
 def _reserve(port: int) -> bool:
-    """Keep a port from the other processes: whoever is given it may bind it seconds later."""
+    """Keep a port from other processes: whoever is given it may bind it seconds later. False: another has it.
+
+    Linux's names of sockets without a file leave nothing behind, and are free again when their process ends, however it
+    does. Elsewhere nothing is kept.
+    """
+    if sys.platform != "linux":
+        return True
+    reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        # One byte for each port. The system lets go what a process has locked when it ends, however it does.
-        fcntl.lockf(_reservations(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-    except (BlockingIOError, PermissionError):
+        reservation.bind(f"\0levata-port-{port}")
+    except OSError:
+        reservation.close()
         return False
+    _reservations.append(reservation)
+    if len(_reservations) > RESERVATIONS_MAX:
+        # Bound by now, or never.
+        _reservations.popleft().close()
     return True
-
-
-@cache
-def _reservations() -> int:
-    """The file of the ports that were given, the same for all processes of this user. Open for as long as this lives:
-    closing it would let go all that it has locked."""
-    path = Path(tempfile.gettempdir(), f"levata-ports-{os.getuid()}")
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def fresh_log(path: Path) -> IO[bytes]:
