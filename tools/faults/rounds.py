@@ -12,10 +12,9 @@ from tools.faults.schedule import Plan
 from tools.faults.seekers import SeekersParty
 from tools.faults.world import World, now_us
 
-# From the end of the faults to the end of all games: take-overs, and decisions that are left to the clock. Mostly it
-# takes a fifth of this; a slow machine takes its time.
-SETTLE_SECONDS: Final = 120.0
-# Who still looks for a table then waits for others to come, and plays one more game.
+# From the end of the faults to the end of all games: take-overs, and decisions that are left to the clock.
+SETTLE_SECONDS: Final = 45.0
+# Who still looks for a table then waits for others to come, and plays one more game; a slow machine takes its time.
 SEARCH_SECONDS: Final = 45.0
 # Before a week ends accounts are made, and a first game is played in it.
 PREPARE_SECONDS: Final = 5.0
