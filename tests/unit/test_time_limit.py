@@ -1,6 +1,7 @@
 """Tests that hang are ended, and nothing else is in their place."""
 
 import asyncio
+from types import CoroutineType
 
 import pytest
 
@@ -39,6 +40,10 @@ async def test_a_test_in_time_ends_as_it_would() -> None:
         await in_time(fails, 3600)()
 
 
-async def test_every_asynchronous_test_is_limited(request: pytest.FixtureRequest) -> None:
-    # The wrapper keeps what it wraps.
-    assert request.node.obj.__wrapped__.__name__ == "test_every_asynchronous_test_is_limited"
+async def test_every_asynchronous_test_is_limited() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    # This test's own coroutine is called by it.
+    coroutine = task.get_coro()
+    assert isinstance(coroutine, CoroutineType)
+    assert coroutine.cr_code.co_name == "limited"
