@@ -101,16 +101,12 @@ class PersistentPlayer(Player, ABC):
         self.acknowledged[version] = self.open
         self.open = None
 
-    async def say_here(self, stream: Any) -> None:
-        """Tell now and then that one is there, whatever there is to do."""
+    async def say_here(self) -> None:
+        """Tell now and then that one is there, whatever there is to do, and not on a stream: see `tools.patience`."""
         now = asyncio.get_running_loop().time()
-        if now - self._said_here_at >= HERE_SECONDS:
+        if not self.over and now - self._said_here_at >= HERE_SECONDS:
             self._said_here_at = now
-            await self._say_here(stream)
-
-    @abstractmethod
-    async def _say_here(self, stream: Any) -> None:
-        """Tell it."""
+            await self.table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
 
     def where(self) -> table_pb2.WatchRequest:
         """From where to go on."""
@@ -130,12 +126,9 @@ class WatchingPlayer(PersistentPlayer):
                 if message is grpc.aio.EOF:
                     return
                 self.take(message)
-                await self.say_here(stream)
+                await self.say_here()
         finally:
             stream.cancel()
-
-    async def _say_here(self, stream: Any) -> None:
-        await self.table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
 
     async def _act(self, command: Command) -> None:
         request = act_request(self.game_id, command.move, command.at_version, command.command_id)
@@ -158,16 +151,13 @@ class StreamingPlayer(PersistentPlayer):
                 if message is grpc.aio.EOF:
                     return
                 self.hear(message)
-                await self.say_here(stream)
+                await self.say_here()
         finally:
             stream.cancel()
 
     async def _send(self, stream: Any, command: Command) -> None:
         act = table_pb2.PlayMove(command_id=command.command_id, at_version=command.at_version, move=command.move)
         await stream.write(table_pb2.PlayRequest(act=act))
-
-    async def _say_here(self, stream: Any) -> None:
-        await stream.write(table_pb2.PlayRequest(here=table_pb2.PlayHere()))
 
     def hear(self, message: table_pb2.PlayResponse) -> None:
         """Fold a message in, and note what it answers."""

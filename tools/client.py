@@ -133,8 +133,8 @@ class Watching(Following[GameChange]):
     def _start(self) -> Any:
         return self._table.Watch(self._where())
 
-    async def _say_here(self, stream: Any) -> None:
-        if not self._is_outdated and self.picture.view.HasField("seat"):
+    async def _say_here(self) -> None:
+        if not self.over and not self._is_outdated and self.picture.view.HasField("seat"):
             await self._table.Here(table_pb2.HereRequest(game_id=self.game_id), timeout=CALL_SECONDS)
 
     def _where(self) -> table_pb2.WatchRequest:
@@ -207,9 +207,6 @@ class Playing(Watching):
         await self._write(stream, table_pb2.PlayRequest(open=self._where()))
         for act in list(self._unanswered.values()):
             await self._write(stream, table_pb2.PlayRequest(act=act))
-
-    async def _say_here(self, stream: Any) -> None:
-        await self._write(stream, table_pb2.PlayRequest(here=table_pb2.PlayHere()))
 
     async def _write(self, stream: Any, request: table_pb2.PlayRequest) -> None:
         async with self._writing:

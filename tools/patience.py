@@ -77,7 +77,7 @@ class Following(ABC, Generic[T]):
                         yield change
                     now = asyncio.get_running_loop().time()
                     if now - said_at >= HERE_SECONDS:
-                        await self._say_here(stream)
+                        await self._say_here()
                         said_at = now
                 reason = "the server ended the stream"
             except grpc.aio.AioRpcError as error:
@@ -118,8 +118,12 @@ class Following(ABC, Generic[T]):
     async def _answer(self) -> None:
         """Do what the message asks for, before it is told."""
 
-    async def _say_here(self, stream: Any) -> None:
-        """Tell the server that one is there, where that hangs on the stream."""
+    async def _say_here(self) -> None:
+        """Tell the server that one is there, where that hangs on the stream.
+
+        Never on the stream itself: if the server has just ended it, what one writes fails with INTERNAL, and all that
+        was not read yet is lost (grpc.aio, as of 1.85: grpc/grpc#36066).
+        """
 
     def _why_again(self, error: grpc.aio.AioRpcError) -> str:
         """Why another stream may mend this error, which is raised if none would."""

@@ -95,6 +95,28 @@ async def snapshot_of(service: Service, account: str, game_id: str) -> Picture:
     return picture
 
 
+async def test_who_is_there_to_the_last_message_does_not_lose_it(
+    service: Service, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bots' last cards are read long after the server has ended the stream, and a sign of life is due at each."""
+    monkeypatch.setattr(patience, "HERE_SECONDS", 0.0)
+
+    async def play() -> None:
+        game_id = await create_game(service, people=1, seats=6, variant="quick")
+        async with client_of(service, wire, 0) as client:
+            playing = client.play(game_id)
+            async for change in playing.changes():
+                assert not isinstance(change, Disconnected), change
+                if playing.legal_moves:
+                    await playing.act(playing.legal_moves[0])
+                elif not playing.picture.view.hand:
+                    await asyncio.sleep(0.1)
+            assert len(playing.picture.view.scored) == 6
+
+    # Several, for the last card of a game may be one's own.
+    await asyncio.gather(*(play() for _ in range(5)))
+
+
 async def test_two_people_play_to_the_end_over_a_wire_that_is_cut_again_and_again(service: Service, wire: Wire) -> None:
     game_id = await create_game(service, people=2, seats=6, variant="quick")
     chance = random.Random(5)
