@@ -9,6 +9,7 @@ from uuid import uuid4
 from levata.accounts.v1 import accounts_pb2
 
 from chassis import rpc
+from tools.patience import within
 
 LOOK_SECONDS = 0.02
 CALL_SECONDS = 30.0
@@ -57,7 +58,7 @@ async def sign_ins_per_second(public: str, mails: Path, sign_ins: int, at_once: 
             async with turns:
                 request = accounts_pb2.RequestCodeRequest(address=address, language="en")
                 await accounts.RequestCode(request, timeout=CALL_SECONDS)
-                code = await asyncio.wait_for(codes.of(address), CALL_SECONDS)
+                code = await within(CALL_SECONDS, codes.of(address))
                 verify = accounts_pb2.VerifyCodeRequest(address=address, code=code, request_id=str(uuid4()))
                 answer = await accounts.VerifyCode(verify, timeout=CALL_SECONDS)
                 assert answer.access_token

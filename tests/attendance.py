@@ -11,6 +11,7 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 
 from services.table.domain import SeatChanged
 from tests.table_client import CALL_SECONDS, GameLog, Service
+from tools.patience import within
 
 # Nobody is late.
 PATIENT: Final = games_pb2.ClockOptions(bid_seconds=3600, card_seconds=3600)
@@ -82,7 +83,7 @@ def watch_request(game_id: str, after_version: int = 0) -> table_pb2.WatchReques
 async def snapshot(service: Service, account: str, game_id: str) -> table_pb2.Snapshot:
     """The game as this account is shown it now."""
     stream = service.table(account).Watch(watch_request(game_id))
-    message = await asyncio.wait_for(stream.read(), CALL_SECONDS)
+    message = await within(CALL_SECONDS, stream.read())
     stream.cancel()
     shown: table_pb2.Snapshot = message.snapshot
     return shown

@@ -19,6 +19,7 @@ from services.table.app.requests import PlayerCommand
 from services.table.domain import Decider, Moved
 from services.table.rpc.messages import CommitMessages, move_code
 from tests.table_client import GameLog, Player, Service, act_request
+from tools.patience import within
 
 # Longer than heartbeats are apart: a stream that is silent for so long is dead.
 SILENCE_SECONDS: Final = 8.0
@@ -122,7 +123,7 @@ class WatchingPlayer(PersistentPlayer):
             while True:
                 if self.open is not None or self.may_move:
                     await self._act(self.open or self.choose())
-                message = await asyncio.wait_for(stream.read(), SILENCE_SECONDS)
+                message = await within(SILENCE_SECONDS, stream.read())
                 if message is grpc.aio.EOF:
                     return
                 self.take(message)
@@ -147,7 +148,7 @@ class StreamingPlayer(PersistentPlayer):
             while True:
                 if self.may_move:
                     await self._send(stream, self.choose())
-                message = await asyncio.wait_for(stream.read(), SILENCE_SECONDS)
+                message = await within(SILENCE_SECONDS, stream.read())
                 if message is grpc.aio.EOF:
                     return
                 self.hear(message)

@@ -32,6 +32,7 @@ from services.table.rpc.messages import move_message
 from services.table.store.codec import decode
 from tests.conftest import ROOMY_LIMITS, Database
 from tools.embedded.nats import EmbeddedNats
+from tools.patience import within
 
 SEAT_ACCOUNTS = [str(UUID(int=n + 1, version=4)) for n in range(6)]
 STRANGER = str(UUID(int=99, version=4))
@@ -278,7 +279,7 @@ class PlayStream:
 
     async def read(self) -> table_pb2.PlayResponse | None:
         """The next message; None at the end of the stream. The error that ended it is raised."""
-        message = await asyncio.wait_for(self._call.read(), CALL_SECONDS)
+        message = await within(CALL_SECONDS, self._call.read())
         if message is grpc.aio.EOF:
             if await self._call.code() is not grpc.StatusCode.OK:
                 # Raises the error that the stream ended with.
@@ -325,7 +326,7 @@ async def refused(call: Any) -> Refusal:
     """The refusal of a call that must be refused, a unary one or a stream."""
     try:
         if isinstance(call, grpc.aio.UnaryUnaryCall):
-            await asyncio.wait_for(call, CALL_SECONDS)
+            await within(CALL_SECONDS, call)
         else:
             async with asyncio.timeout(CALL_SECONDS):
                 async for _ in call:

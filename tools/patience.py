@@ -97,7 +97,7 @@ class Following(ABC, Generic[T]):
 
     async def _next(self, stream: Any) -> Any:
         """The next message. Not every stream ends when there is nothing more to be heard."""
-        return grpc.aio.EOF if self.over else await asyncio.wait_for(stream.read(), SILENCE_SECONDS)
+        return grpc.aio.EOF if self.over else await within(SILENCE_SECONDS, stream.read())
 
     @property
     @abstractmethod
@@ -128,6 +128,16 @@ class Following(ABC, Generic[T]):
     def _why_again(self, error: grpc.aio.AioRpcError) -> str:
         """Why another stream may mend this error, which is raised if none would."""
         return why_again(error)
+
+
+async def within(seconds: float, what: Awaitable[T]) -> T:
+    """The result of `what`; TimeoutError if it takes longer.
+
+    `asyncio.wait_for` of Python 3.11 forgets that it is cancelled when that happens in the moment of the result
+    (python/cpython#86296).
+    """
+    async with asyncio.timeout(seconds):
+        return await what
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:

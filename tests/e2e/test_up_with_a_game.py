@@ -15,7 +15,7 @@ from levata.table.v1 import games_pb2, play_pb2, table_pb2
 from chassis import rpc
 from tests.e2e.running import LEVATA, WAIT_SECONDS, Up
 from tools.client import Account, Client, sign_in_guest
-from tools.patience import why_again
+from tools.patience import why_again, within
 from tools.play import match_of
 from tools.tables import open_table
 
@@ -57,7 +57,7 @@ class Person:
 
     async def listen(self, stream: Any) -> str | None:
         """Take one message in; answers with its kind, None at the end of the stream."""
-        message = await asyncio.wait_for(stream.read(), WAIT_SECONDS)
+        message = await within(WAIT_SECONDS, stream.read())
         if not isinstance(message, table_pb2.PlayResponse):
             return None
         kind = message.WhichOneof("kind")

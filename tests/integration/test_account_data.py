@@ -18,6 +18,7 @@ from services.accounts.__main__ import build
 from tests.accounts import World, accounts_settings, outcomes, refused
 from tests.conftest import Database
 from tools.embedded.nats import EmbeddedNats
+from tools.patience import within
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -227,7 +228,7 @@ async def test_facts_go_out_over_jetstream(
         await phone.sign_in("facts@example.org")
         await phone.rename("Told")
         await phone.call("DeleteAccount", accounts_pb2.DeleteAccountRequest())
-        facts = [await asyncio.wait_for(heard.get(), 20) for _ in range(5)]
+        facts = [await within(20, heard.get()) for _ in range(5)]
     await listener.close()
     assert [fact.WhichOneof("kind") for fact in facts] == [
         "created",

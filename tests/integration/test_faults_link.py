@@ -10,6 +10,7 @@ import pytest
 
 from chassis.settings import Address
 from tools.faults.link import REQUEST_BYTES_MIN, Link
+from tools.patience import within
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class Connection:
 
 async def soon(what: Awaitable[T]) -> T:
     """Fails instead of waiting for ever."""
-    return await asyncio.wait_for(what, 10)
+    return await within(10, what)
 
 
 @asynccontextmanager

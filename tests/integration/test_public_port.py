@@ -32,7 +32,7 @@ from tools.edge.configuration import Edge
 from tools.embedded.envoy import EmbeddedEnvoy
 from tools.embedded.part import PartFailed
 from tools.embedded.process import free_port
-from tools.patience import patiently
+from tools.patience import patiently, within
 from tools.up.service import ServiceProcess
 
 ACCOUNTS = accounts_pb2.DESCRIPTOR.services_by_name["Accounts"]
@@ -161,7 +161,7 @@ async def test_streams_through_a_stopped_replica_end(
             assert (await stream.read()).status == health_pb2.HealthCheckResponse.SERVING
         accounts.child.send(signal.SIGSTOP)
         try:
-            codes = await asyncio.gather(*(asyncio.wait_for(stream.code(), 30) for stream in streams))
+            codes = await asyncio.gather(*(within(30, stream.code()) for stream in streams))
         finally:
             accounts.child.send(signal.SIGCONT)
         # What the network reports, without a reason of ours.

@@ -33,6 +33,7 @@ from tools.faults.history import (
 )
 from tools.faults.schedule import Habit
 from tools.faults.world import now_us
+from tools.patience import within
 
 # The server is heard every three seconds: a stream that is silent for so long is dead.
 SILENCE_SECONDS: Final = 4.5
@@ -160,7 +161,7 @@ class Follower:
         """Resume, and read until the stream ends."""
         stream = self.road.table.Watch(self._where())
         try:
-            while (message := await asyncio.wait_for(stream.read(), SILENCE_SECONDS)) is not grpc.aio.EOF:
+            while (message := await within(SILENCE_SECONDS, stream.read())) is not grpc.aio.EOF:
                 self._take(message)
         finally:
             stream.cancel()
@@ -254,7 +255,7 @@ class Player(Follower, ABC):
     async def _think(self, seconds: float) -> None:
         if seconds > 0:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), min(seconds, WAIT_SECONDS_MAX))
+                await within(min(seconds, WAIT_SECONDS_MAX), self._hurry.wait())
 
     def _note_sent(self, command: Command) -> None:
         code = move_code(command.move)
@@ -295,7 +296,7 @@ class WatchingPlayer(Player):
                     command = self.open or await self._choose()
                     if command is not None:
                         await self._act(command)
-                message = await asyncio.wait_for(stream.read(), SILENCE_SECONDS)
+                message = await within(SILENCE_SECONDS, stream.read())
                 if message is grpc.aio.EOF:
                     return
                 self._take(message)
@@ -332,7 +333,7 @@ class StreamingPlayer(Player):
                     command = await self._choose()
                     if command is not None:
                         await self._send(stream, command)
-                message = await asyncio.wait_for(stream.read(), SILENCE_SECONDS)
+                message = await within(SILENCE_SECONDS, stream.read())
                 if message is grpc.aio.EOF:
                     return
                 self._hear(message)

@@ -40,7 +40,7 @@ from tools.faults.parties import BREATH_SECONDS, Party, give_purses
 from tools.faults.schedule import Search, Seeker, Wish
 from tools.faults.world import TOKEN_SECONDS, World, now_us
 from tools.migrate import SCHEMAS
-from tools.patience import patiently, why_again
+from tools.patience import patiently, why_again, within
 
 CALL_SECONDS: Final = 3.0
 HERE_SECONDS: Final = 3.0
@@ -148,7 +148,7 @@ class _News:
         """Until something is told, or for so long."""
         self._changed.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            await within(seconds, self._changed.wait())
 
     async def listen(self) -> None:
         """For as long as this runs."""

@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tools.client import Change, Refused
-from tools.patience import Disconnected, Lost, Reconnected
+from tools.patience import Disconnected, Lost, Reconnected, within
 from tools.picture import Picture
 from tools.play import painting, words
 from tools.play.scene import Scene
@@ -233,7 +233,7 @@ class PlayApp(App[None]):
         while not self._in_haste and (left := began + self._seconds_for(step) - loop.time()) > 0:
             self._stirred.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stirred.wait(), left)
+                await within(left, self._stirred.wait())
 
     def _seconds_for(self, step: Step) -> float:
         is_timed = self._seconds_left() is not None
