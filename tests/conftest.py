@@ -6,6 +6,7 @@ Servers start when the first test wants them, and die with the test process howe
 import inspect
 import itertools
 import json
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -65,6 +66,13 @@ class Database:
     def dsn(self, service: str) -> str:
         """The DSN of a service's own role, as the service itself would be given it."""
         return self.server.dsn(SCHEMAS[service].role, self.name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_is_heard() -> None:
+    """By what tests start, too: a shell that runs a script in the background has it ignored, which is inherited."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -210,9 +210,11 @@ class _Week:
 
             rewards = await self._until(entries, bool, f"{person.name} was not rewarded")
             asked = accounts_pb2.GetProfileRequest(account_id=person.account_id)
-            profile = await accounts.GetProfile(asked, timeout=CALL_SECONDS)
+            # Without a class while the league is late with its answer.
+            league_class = await self._until(
+                lambda: _class_in(accounts.GetProfile(asked, timeout=CALL_SECONDS)), bool, "The league does not answer"
+            )
         amounts = {line.currency: line.amount for entry in rewards for line in entry.lines}
-        league_class = getattr(profile, "class")
         fits = len(rewards) == 1 and amounts["coin"] == reward and league_class == "queen"
         told = ", ".join(f"{amount:,} {currency}" for currency, amount in amounts.items())
         self._console.print(_mark(fits), f"{person.name}, number {place}: {told}; {league_class} from now on")
@@ -240,6 +242,11 @@ class _Week:
     def _internal(self, service: str) -> Any:
         """A service's own address, in the name of the tools."""
         return rpc.channel(self._endpoints.services[service][0], self._folder.tools_token())
+
+
+async def _class_in(profile: Awaitable[accounts_pb2.GetProfileResponse]) -> str:
+    league_class: str = getattr(await profile, "class")
+    return league_class
 
 
 def _mark(fits: bool) -> str:

@@ -149,8 +149,11 @@ async def cut_off_while_the_other_moves(
     """The edge is killed, and comes back without the browser, which has no network for a while."""
     other.may_move.clear()
     while not other.is_to_move:
-        before = await page.evaluate("page.heard.version")
-        await move(page, game_id, f"page.heard.version > {before}")
+        assert not await page.evaluate("page.heard.error")
+        # Once it is the other one's turn the page hears nothing more.
+        if await page.evaluate("page.heard.legalMoves.length"):
+            version = await page.evaluate("game => page.move(game)", game_id)
+            await wait_until(page, f"page.heard.version >= {version}")
         await asyncio.sleep(0.05)
     before = other.version
     await wait_until(page, f"page.heard.version === {before}")

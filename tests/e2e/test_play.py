@@ -88,6 +88,8 @@ async def test_a_whole_game_with_a_spent_token_and_killed_servers_loses_nothing(
 
 def test_the_command_on_a_terminal_and_back_at_the_table(up: Up) -> None:
     leave_the_game(up, "--game", "euchre", "--clock")
+    # This one waits, however long it takes to come back; at the other one bots play on.
+    leave_the_game(up, "--game", "euchre", "--solo")
     # The same person at the same table; a new one would begin with whist.
     leave_the_game(up, "--resume")
 

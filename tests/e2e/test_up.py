@@ -72,7 +72,8 @@ async def test_it_runs_stops_on_ctrl_c_and_goes_on_where_it_was(start_up: Callab
     assert (up.data.path / "tokens" / "tools.token").stat().st_mode & 0o777 == 0o600
     for part in ("Postgres", "NATS", "accounts", "table", "ledger", "league", "matchmaker", "Envoy"):
         assert f"✓ {part}" in up.output
-    assert f"Call {endpoints.public} with gRPC or gRPC-Web, over TLS" in up.output
+    # The file that tells the endpoints is there a moment earlier.
+    wait_for(lambda: f"Call {endpoints.public} with gRPC or gRPC-Web, over TLS" in up.output, lambda: up.output)
     certificate = endpoints.trusted()
     assert certificate.startswith(b"-----BEGIN CERTIFICATE-----")
     async with channel(endpoints.public, token, trusted=certificate) as public:

@@ -69,11 +69,8 @@ async def test_the_stream_is_deleted_while_games_finish_and_the_records_are_exac
         league = Service(str(league_process.address), signer)
         stack.push_async_callback(league.close)
 
-        playing = [asyncio.create_task(played(table, number)) for number in range(GAME_COUNT - 1)]
-        await strike_while(playing, jetstream)
-        # However fast the others are, one game's facts come after the last deletion.
-        playing.append(asyncio.create_task(played(table, GAME_COUNT - 1)))
-        game_ids = await asyncio.gather(*playing)
+        game_ids = await played_under_strikes(table, jetstream)
+        assert len(game_ids) == GAME_COUNT
 
         facts: Stub = stub(table.channel(signer.service_token("league", 3600)), _FACTS)
         last = (await facts.Head(facts_pb2.HeadRequest())).last
@@ -99,25 +96,29 @@ async def seated(table: Service, number: int) -> list[Player]:
     return [Player(table, account, game_id) for account in accounts]
 
 
-async def played(table: Service, number: int) -> str:
+async def played(table: Service, number: int, later_seconds: float = 0.0) -> str:
     """The id of a game that was played to its end by people who were there from its beginning."""
-    await asyncio.sleep(number % (GAME_COUNT - 1) * STAGGER_SECONDS)
+    await asyncio.sleep(later_seconds)
     players = await seated(table, number)
     await asyncio.gather(*(player.watch_to_the_end() for player in players))
     return players[0].game_id
 
 
-async def strike_while(playing: Sequence["asyncio.Task[str]"], jetstream: JetStreamContext) -> None:
-    """Delete or purge the stream whenever so many games are over, the last time while some are still played."""
+async def played_under_strikes(table: Service, jetstream: JetStreamContext) -> Sequence[str]:
+    """Delete or purge the stream whenever so many games are over, each time with at least one that has just begun."""
+    first = range(GAME_COUNT - len(STRIKES))
+    playing = [asyncio.create_task(played(table, number, number * STAGGER_SECONDS)) for number in first]
     for games_over, deed in STRIKES.items():
         await until(lambda games_over=games_over: sum(task.done() for task in playing) >= games_over)  # type: ignore[misc]
         # What was deleted before, the relay has made anew.
         await until(lambda: exists(jetstream))
+        # However fast the others are, one game's facts come after this.
+        playing.append(asyncio.create_task(played(table, len(playing))))
         if deed == "purge":
             await jetstream.purge_stream(GAMES.name)
         else:
             await jetstream.delete_stream(GAMES.name)
-    assert not all(task.done() for task in playing), "all games were over before the last deletion"
+    return await asyncio.gather(*playing)
 
 
 async def exists(jetstream: JetStreamContext) -> bool:

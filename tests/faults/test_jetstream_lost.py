@@ -10,12 +10,20 @@ import pytest
 
 from chassis.facts import State
 from tests.conftest import Database
-from tests.facts import until, wired
+from tests.facts import Wiring, until, wired
 from tools.embedded.nats import EmbeddedNats
 
 pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).parents[2]
+
+
+async def tell_until(ended: asyncio.Event, wiring: Wiring) -> int:
+    """Tell one fact after the other; answers the last number."""
+    last = 0
+    while not ended.is_set():
+        last = await wiring.tell(1)
+    return last
 
 
 async def test_the_store_is_deleted_while_facts_flow_and_the_consumer_ends_exact(
@@ -28,15 +36,8 @@ async def test_the_store_is_deleted_while_facts_flow_and_the_consumer_ends_exact
             relay, consumer = wiring.relay(), wiring.consumer()
             await relay.start()
             await consumer.start()
-            flowing = True
-
-            async def flow() -> int:
-                last = 0
-                while flowing:
-                    last = await wiring.tell(1)
-                return last
-
-            telling = asyncio.create_task(flow())
+            ended = asyncio.Event()
+            telling = asyncio.create_task(tell_until(ended, wiring))
             for _ in range(3):
                 before = consumer.status.checkpoint
                 await until(lambda before=before: consumer.status.checkpoint > before + 50)  # type: ignore[misc]
@@ -46,7 +47,7 @@ async def test_the_store_is_deleted_while_facts_flow_and_the_consumer_ends_exact
                 before = consumer.status.checkpoint
                 await until(lambda before=before: consumer.status.checkpoint > before)  # type: ignore[misc]
                 nats.start()
-            flowing = False
+            ended.set()
             last = await telling
             await wiring.heard(consumer, last)
             await until(lambda: consumer.status.state is State.CAUGHT_UP and relay.status.state is State.CAUGHT_UP)
@@ -66,7 +67,8 @@ async def test_consumer_processes_killed_at_any_moment_lose_and_double_nothing(
 ) -> None:
     async with wired(database, nats) as wiring:
         await wiring.relay().start()
-        telling = asyncio.create_task(wiring.tell(400))
+        ended = asyncio.Event()
+        telling = asyncio.create_task(tell_until(ended, wiring))
         for life in range(5):
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "tests.faults.consumer_process",
@@ -79,6 +81,7 @@ async def test_consumer_processes_killed_at_any_moment_lose_and_double_nothing(
                 assert await process.stdout.readline()
             process.send_signal(signal.SIGKILL)
             assert await process.wait() == -signal.SIGKILL
+        ended.set()
         last = await telling
         consumer = wiring.consumer()
         await consumer.start()

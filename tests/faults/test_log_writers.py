@@ -160,7 +160,10 @@ async def test_a_statement_that_was_cut_off_does_not_commit_behind_ones_back(dat
     stream = Stream()
     async with GroupWriter(connect) as writer:
         append = asyncio.create_task(writer.append(stream.next(facts=1)))
-        while not await blocker.fetchval("select count(*) from pg_locks where not granted"):
+        while not await blocker.fetchval(
+            "select count(*) from pg_locks join pg_stat_activity using (pid)"
+            " where not granted and datname = current_database()"
+        ):
             await asyncio.sleep(0.01)
         made[0].terminate()
         assert await append is AppendResult.UNKNOWN
@@ -196,6 +199,13 @@ async def test_writer_processes_killed_and_started_again_leave_a_sound_log(datab
 
     for _ in range(3):
         await asyncio.gather(*map(life, range(3)))
+    # What a killed one had sent may be committed all the same, a little later.
+    async with asyncio.timeout(60):
+        while await pool.fetchval(
+            "select count(*) from pg_stat_activity"
+            " where datname = current_database() and application_name = 'levata log writer'"
+        ):
+            await asyncio.sleep(0.02)
     stored = {(row["game_id"], row["version"]) for row in await pool.fetch("select game_id, version from game_log")}
     assert told <= stored
     assert await check_log(pool, {stream for stream, _ in stored}) == len(stored)

@@ -46,11 +46,13 @@ async def in_the_middle_of_a_deal(backend: Backend, other: int) -> list[Player]:
     players = [backend.player(replica=other) for _ in range(SEATS)]
     for player in players:
         await backend.give(player, 1, Currency.COFFEE_2)
+    *first, last = players
+    for player in first:
         await player.enqueue(1, GAME, coffee="coffee_2")
+    # Its game is prepared by now. It is dealt a second after it is full, when nobody answers.
     table = await players[0].has_table()
     send(backend.processes["table"][0], signal.SIGSTOP)
-    for player in players:
-        await player.answer(table.game_id)
+    await last.enqueue(1, GAME, coffee="coffee_2")
     await players[0].becomes(DEALING)
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not await backend.rows("ledger", "select from entrant where game_id = $1", table.game_id):

@@ -298,7 +298,9 @@ async def listed(service: Service, account: str, game_id: str) -> table_pb2.Game
 async def test_lists_have_what_one_took_and_what_one_left(service: Service, reader: LogReader) -> None:
     game_id = await create_game(service, people=4, clock=PATIENT)
     taker, late = str(uuid4()), str(uuid4())
-    leaver = SEAT_ACCOUNTS[0]
+    # Whose turn it is not, or the bot would go on with the game.
+    left = ((await GameLog(reader, game_id).refresh()).turn + 1) % 4
+    leaver = SEAT_ACCOUNTS[left]
     line = await listed(service, leaver, game_id)
     assert line is not None
     assert not line.left
@@ -306,14 +308,14 @@ async def test_lists_have_what_one_took_and_what_one_left(service: Service, read
     line = await listed(service, leaver, game_id)
     assert line is not None
     assert line.left
-    assert line.seats[0] == play_pb2.SeatInfo(bot_level="steady", vacated=True)
+    assert line.seats[left] == play_pb2.SeatInfo(bot_level="steady", vacated=True)
     assert line.version == (await GameLog(reader, game_id).refresh()).version
-    await service.table(taker).TakeSeat(take(game_id, 0))
-    assert (await refused(service.table(late).TakeSeat(take(game_id, 0)))).reason == "SEAT_TAKEN"
+    await service.table(taker).TakeSeat(take(game_id, left))
+    assert (await refused(service.table(late).TakeSeat(take(game_id, left)))).reason == "SEAT_TAKEN"
     line = await listed(service, taker, game_id)
     assert line is not None
     assert not line.left
-    assert line.seats[0] == play_pb2.SeatInfo(account_id=taker)
+    assert line.seats[left] == play_pb2.SeatInfo(account_id=taker)
     # Who was too late never held a seat.
     assert await listed(service, late, game_id) is None
 

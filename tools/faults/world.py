@@ -58,7 +58,8 @@ class World:
     def __init__(self, folder: Path, tables: int) -> None:
         self._folder = folder
         self._counts = {"table": tables, "matchmaker": MATCHMAKERS, "league": LEAGUES}
-        self.postgres = EmbeddedPostgres(folder / "postgres")
+        # Only processes are killed, never the machine: what is committed needs no disk that others keep busy.
+        self.postgres = EmbeddedPostgres(folder / "postgres", synced=False)
         self.nats = EmbeddedNats(folder / "nats")
         self.services: dict[str, ServiceProcess] = {}
         self.links: dict[str, Link] = {}
