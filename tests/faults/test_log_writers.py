@@ -136,6 +136,10 @@ async def test_a_connection_lost_at_any_moment_leaves_no_doubt(database: Databas
                 " where datname = current_database() and application_name = 'levata log writer'"
             )
         await admin.close()
+        # However little time there was between them to write anything.
+        async with asyncio.timeout(60):
+            while not outcomes[AppendResult.COMMITTED]:
+                await asyncio.sleep(0.01)
         stop = True
         await asyncio.gather(*players)
     assert outcomes[AppendResult.UNKNOWN] > 0
