@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import pytest
 from levata.accounts.v1 import devices_pb2
 from levata.league.v1 import standings_pb2
@@ -19,6 +20,7 @@ from services.ledger.domain.journal import Currency
 from tests.accounts import outcomes, refused
 from tests.conftest import Database
 from tests.matchmaking import (
+    DEALING,
     ENDED,
     PATIENCE_SECONDS,
     PLAYING,
@@ -64,6 +66,19 @@ async def all_playing(*players: Player) -> str:
     tickets = await asyncio.gather(*(player.becomes(PLAYING) for player in players))
     (game_id,) = {ticket.game_id for ticket in tickets}
     return str(game_id)
+
+
+@asynccontextmanager
+async def deaf_to_games(backend: Backend) -> AsyncIterator[None]:
+    """While this runs, the ledger hears nothing of games."""
+    connection = await asyncpg.connect(backend.database.dsn("ledger"))
+    try:
+        async with connection.transaction():
+            heard = await connection.fetch("select from consumer_checkpoint where consumer = 'ledger' for update")
+            assert len(heard) == 1
+            yield
+    finally:
+        await connection.close()
 
 
 async def seats_of(player: Player) -> list[str]:
@@ -217,9 +232,17 @@ async def test_people_of_a_game_that_was_cancelled_look_for_another_table_with_t
         await backend.give(player, 1, Currency.COFFEE_2)
     tickets = [await player.enqueue(1, "klaverjas", coffee="coffee_2") for player in early]
     table = await early[0].has_table()
-    cancelled = await backend.games.Cancel(games_pb2.CancelRequest(game_id=table.game_id))
-    assert cancelled.outcome == games_pb2.CancelResponse.OUTCOME_CANCELLED
-    tickets.append(await last.enqueue(1, "klaverjas", coffee="coffee_2"))
+    # The ledger hears of it late, and holds their coffees until then.
+    async with deaf_to_games(backend):
+        cancelled = await backend.games.Cancel(games_pb2.CancelRequest(game_id=table.game_id))
+        assert cancelled.outcome == games_pb2.CancelResponse.OUTCOME_CANCELLED
+        tickets.append(await last.enqueue(1, "klaverjas", coffee="coffee_2"))
+        await last.becomes(DEALING)
+        # Longer than it would take to deal them again.
+        await asyncio.sleep(2.5)
+        for player in players:
+            ticket = await player.ticket()
+            assert ticket is not None and ticket.state == DEALING
     again = await asyncio.gather(*(player.becomes(PLAYING) for player in players))
     assert {(each.ticket_id, each.queued_at_ms) for each in again} == {
         (each.ticket_id, each.queued_at_ms) for each in tickets

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.matchmaker.app.batches import Batches
+from services.matchmaker.app.forming import compare_after_seconds
 from services.matchmaker.app.marks import BUCKETS, Marks, MarksFound
 from services.matchmaker.app.picture import Picture
 from services.matchmaker.app.ports import Standing
@@ -35,6 +36,12 @@ def picture(*tickets: QuickTicket) -> Picture:
 
 
 # Pictures
+
+
+@pytest.mark.parametrize(("took", "after"), [(0.001, 2.0), (0.04, 2.0), (0.08, 4.0), (0.1, 5.0), (3.0, 5.0)])
+def test_a_slow_comparison_is_followed_by_another_one_soon_enough(took: float, after: float) -> None:
+    """One that took long, perhaps only once, would else leave what got lost on the way lost for minutes."""
+    assert compare_after_seconds(took) == after
 
 
 def test_a_ticket_is_in_one_place_only() -> None:

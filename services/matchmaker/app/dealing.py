@@ -7,6 +7,7 @@ replica when an answer was lost, by another one when this one died. What became 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -40,6 +41,8 @@ T = TypeVar("T")
 
 # For so long it is tried to create a game; then its id is closed, and its people look for another table.
 TRY_SECONDS: Final = 6.0
+# Together with this, whoever gets no game looks again within 15 seconds.
+GIVING_BACK_SECONDS: Final = 8.0
 PAUSE_SECONDS: Final = 0.2
 PAUSE_SECONDS_MAX: Final = 2.0
 # What became of a deal is written in less, or was held up.
@@ -129,6 +132,7 @@ class Dealing:
             if await _stubbornly("cancel a game", lambda: self._games.cancel(game_id)):
                 result = await _stubbornly("hold entries", lambda: self._hold(game_id, dealt))
             else:
+                await self._until_given_back(game_id, dealt)
                 await self._search_again(table, dealt, {})
                 return _Result(())
         if not result.playing:
@@ -170,6 +174,25 @@ class Dealing:
 
     async def _hold(self, game_id: UUID, dealt: Sequence[Dealt]) -> _Result:
         return _Result(await self._holding.ask(Entrants(game_id, [each.ticket for each in dealt])))
+
+    async def _until_given_back(self, game_id: UUID, dealt: Sequence[Dealt]) -> None:
+        """Until the ledger has heard that there is no such game, or people would be refused for what is their own.
+
+        It hears of it within moments. Where that is long in coming they look for another table all the same.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GIVING_BACK_SECONDS):
+                while await self._may_be_held(game_id, dealt):
+                    await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _may_be_held(self, game_id: UUID, dealt: Sequence[Dealt]) -> bool:
+        try:
+            await self._hold(game_id, dealt)
+        except NotCreated:
+            return False
+        except Exception as error:
+            log.warning("cannot learn whether entries were given back", game_id=str(game_id), error=in_a_line(error))
+        return True
 
     async def _search_again(self, table: QuickTable, dealt: Sequence[Dealt], refused: dict[UUID, str]) -> None:
         number = await _stubbornly(

@@ -31,9 +31,13 @@ KEEP_TURN_SECONDS: Final = 0.5
 # A round follows a change this soon, and another round.
 ROUND_SECONDS: Final = 0.02
 IDLE_SECONDS: Final = 0.25
-# The picture is compared with the pool so often, and less often the longer it takes.
+# The picture is compared with the pool so often, and less often the longer it takes, within limits: it may have taken
+# long only once, and till the next time nothing is found that got lost on the way.
 COMPARE_SECONDS: Final = 2.0
+COMPARE_SECONDS_MAX: Final = 5.0
 COMPARE_SHARE_MAX: Final = 0.02
+# How often it is looked for who is not there any more.
+GONE_SECONDS: Final = 2.0
 # Tables that have been opened and not yet dealt: more than so many are not opened, and who has none waits.
 TABLES_MAX: Final = 400
 OPENINGS_A_ROUND: Final = 50
@@ -133,7 +137,7 @@ class Former:
         self.turns_taken += 1
         log.info("forms the tables", pool=self.pool.variant, epoch=turn.epoch)
         # Nobody can have been heard before somebody listened.
-        hears_all_at = loop.time() + GONE_US / 1_000_000
+        end_gone_at = loop.time() + GONE_US / 1_000_000
         compare_at = 0.0
         keep_at = loop.time() + KEEP_TURN_SECONDS
         while True:
@@ -144,9 +148,10 @@ class Former:
             if loop.time() >= compare_at:
                 began = loop.time()
                 await self._compare()
-                if began >= hears_all_at:
-                    await self._end_gone(turn)
-                compare_at = loop.time() + max(COMPARE_SECONDS, (loop.time() - began) / COMPARE_SHARE_MAX)
+                compare_at = loop.time() + compare_after_seconds(loop.time() - began)
+            if loop.time() >= end_gone_at:
+                await self._end_gone(turn)
+                end_gone_at = loop.time() + GONE_SECONDS
             self._wake.clear()
             await self._refresh()
             await self._round(turn)
@@ -335,6 +340,11 @@ class Former:
             table = self._picture.tables.get(table_id)
             tell = self._telling.later if table is None or table.game_id is None else self._telling.soon
             tell(self._picture.seats[table_id])
+
+
+def compare_after_seconds(took_seconds: float) -> float:
+    """When the picture is compared again, after a comparison that took so long."""
+    return min(max(COMPARE_SECONDS, took_seconds / COMPARE_SHARE_MAX), COMPARE_SECONDS_MAX)
 
 
 def _differ(before: QuickTicket | None, after: QuickTicket | None) -> bool:
