@@ -88,7 +88,12 @@ async def build(settings: MatchmakerSettings) -> AsyncIterator[Address]:
         )
         stack.push_async_callback(quick_play.stop)
         tables = FriendlyTables(
-            friendly_store, others.games, players, clock.now_us, gone_seconds=settings.friendly_gone_seconds
+            friendly_store,
+            others.games,
+            players,
+            clock.now_us,
+            gone_seconds=settings.friendly_gone_seconds,
+            answers_seconds=settings.friendly_answers_seconds,
         )
         verifier = await stack.enter_async_context(Verifier.following(settings.jwks_file, clock))
         server = Server(verifier, settings.limits)

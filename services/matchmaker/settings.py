@@ -15,3 +15,5 @@ class MatchmakerSettings(Settings):
     time_zone: ZoneInfo = ZoneInfo("UTC")
     # Who was not heard for so long loses the seat at a friendly table that waits; an owner the role with it.
     friendly_gone_seconds: float = 60
+    # A friendly table that is dealt waits so long for answers to its commitment.
+    friendly_answers_seconds: float = 1

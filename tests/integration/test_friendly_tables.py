@@ -19,11 +19,16 @@ from tools.up.service import ServiceProcess
 EUCHRE = pb.TableOptions(game_type="euchre")
 # Everybody at a table says every two seconds that they are there.
 GONE_SECONDS = 15
+# Nobody who answers is too late.
+ANSWERS_SECONDS = 20
 
 
 @pytest.fixture(scope="module")
 def running(module_start_service: Callable[..., ServiceProcess], module_database: Database, keys: KeyFiles) -> Backend:
-    settings = {"LEVATA_FRIENDLY_GONE_SECONDS": str(GONE_SECONDS)}
+    settings = {
+        "LEVATA_FRIENDLY_GONE_SECONDS": str(GONE_SECONDS),
+        "LEVATA_FRIENDLY_ANSWERS_SECONDS": str(ANSWERS_SECONDS),
+    }
     return start_backend(module_start_service, module_database, keys, replicas=2, settings=settings)
 
 
@@ -53,15 +58,15 @@ async def table_of(player: Player, table: pb.FriendlyTable) -> pb.FriendlyTable:
 
 
 async def begun(player: Player, game_id: str) -> table_pb2.GameSummary:
-    """The player's game, once it runs."""
+    """The player's game, once it runs and its table is no more."""
     async with asyncio.timeout(60):
-        while True:
-            listed = await player.table().List(table_pb2.ListRequest())
-            game: table_pb2.GameSummary
-            for game in listed.games:
-                if game.game_id == game_id:
-                    return game
+        # The matchmaker hears last that it runs.
+        while game_id not in {each.game_id for each in (await call(player, "ListTables", running=True)).tables}:
             await asyncio.sleep(0.1)
+    listed = await player.table().List(table_pb2.ListRequest())
+    game: table_pb2.GameSummary
+    (game,) = (each for each in listed.games if each.game_id == game_id)
+    return game
 
 
 async def test_a_table_is_found_filled_dealt_and_played_again(backend: Backend) -> None:
@@ -106,6 +111,8 @@ async def test_a_table_is_found_filled_dealt_and_played_again(backend: Backend) 
     assert [seat.account_id for seat in both.seats] == [str(owner.account), "", str(friend.account), ""]
     await call(owner, "Ready", table_id=again.table_id, ready=True)
     second = (await call(friend, "Deal", table_id=again.table_id)).game_id
+    for player in (owner, friend):
+        await player.answer(second)
     assert [seat.account_id for seat in (await begun(owner, second)).seats] == [seat.account_id for seat in both.seats]
     # Whoever wants the first game's table once more gets one that is dealt anew.
     await leave(second, owner, friend)
@@ -162,6 +169,8 @@ async def test_an_owner_who_removes_somebody_at_the_deal_does_either(backend: Ba
     dealt = [each for each in done if isinstance(each, pb.DealResponse)]
     assert len(done) == 1, reasons
     if dealt:
+        for player in (owner, friend):
+            await player.answer(dealt[0].game_id)
         assert (await begun(friend, dealt[0].game_id)).seats[1].account_id == str(friend.account)
     else:
         assert (await table_of(owner, table)).seats[1].account_id == ""

@@ -69,7 +69,8 @@ async def test_a_deal_that_is_held_up_is_told_in_health_until_it_has_ended(monke
     monkeypatch.setattr(figures, "LOOK_SECONDS", 0.005)
     store, other, server = SlowStore(), cast(Any, AnyService()), HealthOnly()
     dealing = Dealing(cast(Any, store), other, other, other, lambda: 0)
-    collector = MatchmakerCollector([], dealing, FriendlyTables(other, other, other, lambda: 0, gone_seconds=60))
+    tables = FriendlyTables(other, other, other, lambda: 0, gone_seconds=60, answers_seconds=1)
+    collector = MatchmakerCollector([], dealing, tables)
     async with telling(collector, server):
         await until(lambda: server.told == [(HEALTH, True)])
         ended: list[UUID] = []

@@ -34,14 +34,7 @@ from services.matchmaker.app.ports import (
 )
 from services.matchmaker.app.quick_play import Player
 from services.matchmaker.domain import friendly
-from services.matchmaker.domain.friendly import (
-    ANSWERS_SECONDS,
-    Chair,
-    Decided,
-    FriendlyTable,
-    Options,
-    TableRejection,
-)
+from services.matchmaker.domain.friendly import Chair, Decided, FriendlyTable, Options, TableRejection
 
 log = structlog.get_logger(__name__)
 
@@ -62,11 +55,20 @@ class FriendlyTables:
     """The use cases, one method each."""
 
     def __init__(
-        self, store: FriendlyStore, games: Games, guests: Guests, now_us: Callable[[], int], *, gone_seconds: float
+        self,
+        store: FriendlyStore,
+        games: Games,
+        guests: Guests,
+        now_us: Callable[[], int],
+        *,
+        gone_seconds: float,
+        answers_seconds: float,
     ) -> None:
         self._store = store
         # Who was not heard for so long loses the seat; an owner the role with it.
         self._gone_seconds = gone_seconds
+        # A dealt table waits so long for answers to its commitment.
+        self._answers_seconds = answers_seconds
         self._games = games
         self._guests = guests
         self._now_us = now_us
@@ -287,7 +289,7 @@ class FriendlyTables:
 
     async def _await_answers(self, table_id: UUID) -> None:
         loop = asyncio.get_running_loop()
-        end = loop.time() + ANSWERS_SECONDS
+        end = loop.time() + self._answers_seconds
         while loop.time() < end and await self._store.unanswered(table_id):
             await asyncio.sleep(LOOK_FOR_ANSWERS_SECONDS)
 

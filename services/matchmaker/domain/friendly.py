@@ -12,8 +12,6 @@ from uuid import UUID
 from rules import registry
 from rules.values import value
 
-# A dealt table waits so long for answers to its commitment.
-ANSWERS_SECONDS: Final = 1.0
 NOBODY: Final = UUID(int=0)
 
 
