@@ -56,9 +56,14 @@ LEDGER = ledger_pb2.DESCRIPTOR.services_by_name["Ledger"]
 OPERATIONS = operations_pb2.DESCRIPTOR.services_by_name["Operations"]
 
 HOUR_US = 3_600_000_000
-# The ledger goes by the real clock.
-NOW_US = time.time_ns() // 1000
-ENDED_US = NOW_US - HOUR_US
+
+
+def now_us() -> int:
+    """The ledger goes by the real clock."""
+    return time.time_ns() // 1000
+
+
+ENDED_US = now_us() - HOUR_US
 # Whatever today is, one entry a day can be taken back, and on VIP days only.
 REFUNDS = "{since: 0001-01-01, games_a_day: 1, vip_days_only: true}"
 GOLD_FOR_DOUBLE = 8
@@ -241,7 +246,7 @@ async def test_what_is_held_is_told_apart(pool: Pool, player: Callable[..., Play
 async def test_mondays_coffee_is_there_for_who_reads(pool: Pool, player: Callable[..., Player]) -> None:
     for read in ("GetBalances", "ListStatement", "ExplainBalance"):
         alice = player()
-        await account_fact(pool, alice.account, "registered", NOW_US - 14 * 24 * HOUR_US)
+        await account_fact(pool, alice.account, "registered", now_us() - 14 * 24 * HOUR_US)
         await getattr(alice.ledger, read)(getattr(ledger_pb2, f"{read}Request")())
         assert (await owns(pool, alice.account))[DOUBLE] == 14
 
@@ -249,7 +254,7 @@ async def test_mondays_coffee_is_there_for_who_reads(pool: Pool, player: Callabl
 async def everything(pool: Pool, alice: Player, operator: Operator, week: date) -> dict[str, UUID]:
     """All that can happen to an account, once each, the end of a week of its own too; answers with the games."""
     account = alice.account
-    await account_fact(pool, account, "registered", NOW_US - 7 * 24 * HOUR_US)
+    await account_fact(pool, account, "registered", now_us() - 7 * 24 * HOUR_US)
     await alice.balances()
     await give(pool, account, 50, GOLD)
     won = await play(pool, account, 2, good_deals=7)
@@ -282,7 +287,7 @@ async def test_the_statement_tells_what_happened_and_why(
         classic = {"game_type": "romanian_whist", "variant": "8-1-8"}
         return ledger_pb2.StatementEntry(game=ledger_pb2.GameCause(game_id=str(games[name]), **classic | told))
 
-    monday = week_of(day_of(NOW_US))
+    monday = week_of(day_of(now_us()))
     won = {"room": 2, "place": 2, "coffee": "coffee_2"}
     lost = {"room": 2, "place": 6}
     euchre = {"game_type": "euchre", "variant": "standard"}
@@ -318,7 +323,7 @@ async def test_the_statement_tells_what_happened_and_why(
         cause = entry.WhichOneof("cause")
         assert cause is not None
         assert told is None or getattr(entry, cause) == getattr(told, cause), entry
-        assert abs(entry.at_ms - NOW_US // 1000) < 24 * 3_600_000
+        assert abs(entry.at_ms - now_us() // 1000) < 24 * 3_600_000
     assert str(UUID(entries[14].purchase.request_id)) == entries[14].purchase.request_id
     # Who of the operators it was is nobody's business.
     assert "olga" not in str(entries)
@@ -467,12 +472,12 @@ async def test_a_deleted_account_is_not_told_anything(
     pool: Pool, player: Callable[..., Player], operator: Operator
 ) -> None:
     member, guest = player(), player(guest=True)
-    await account_fact(pool, member.account, "registered", NOW_US)
+    await account_fact(pool, member.account, "registered", now_us())
     await give(pool, guest.account, 100, GOLD)
     request_id = uuid4()
     number = await operator.grant(member.account, request_id=request_id, coin=5)
     for gone in (member, guest):
-        await account_fact(pool, gone.account, "deleted", NOW_US)
+        await account_fact(pool, gone.account, "deleted", now_us())
         before = await owns(pool, gone.account)
         for call in (gone.balances(), gone.page(), gone.buy(uuid4()), gone.refund(uuid4())):
             with refused("ACCOUNT_NOT_FOUND"):
@@ -581,7 +586,7 @@ async def test_of_many_who_ask_for_one_refund_one_has_it(pool: Pool, player: Cal
 
 async def test_one_request_takes_one_game_back(pool: Pool, player: Callable[..., Player]) -> None:
     """Also games of two days, which do not wait for each other."""
-    yesterday = ENDED_US - 22 * HOUR_US
+    yesterday = now_us() - 23 * HOUR_US
     days = {day_of(ENDED_US).weekday(), day_of(yesterday).weekday()}
     for _ in range(5):
         alice, request_id = player(), uuid4()
@@ -611,7 +616,7 @@ async def test_what_was_spent_cannot_go_back(pool: Pool, player: Callable[..., P
 
 async def test_refunds_that_there_are_not(pool: Pool, player: Callable[..., Player]) -> None:
     today = day_of(ENDED_US)
-    late_us = NOW_US - 25 * HOUR_US
+    late_us = now_us() - 25 * HOUR_US
     vip, late, other = player(vip_on(today)), player(vip_on(day_of(late_us))), player(vip_on(today, vip=False))
     for each in (vip, late, other):
         await rich(pool, each.account)

@@ -41,6 +41,8 @@ Table = Callable[..., AbstractAsyncContextManager[Service]]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asker, "RETRY_SECONDS", 0.1)
     monkeypatch.setattr(hub, "LOOK_SECONDS", 0.05)
+    # What else comes is looked at in full, however long it takes.
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 3600.0)
 
 
 @pytest.fixture(scope="module")

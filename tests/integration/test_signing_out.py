@@ -61,6 +61,9 @@ async def test_it_ends_the_streams_at_all_replicas_and_a_new_one_knows(
         for table in tables:
             api = await signed_in(table.address, TABLE)
             assert await reason(api.List(table_pb2.ListRequest())) == "SESSION_REVOKED"
+        # Accounts itself may hear of it last.
+        while await reason(own.GetSelf(accounts_pb2.GetSelfRequest())) is None:
+            await asyncio.sleep(0.05)
         assert await reason(own.GetSelf(accounts_pb2.GetSelfRequest())) == "SESSION_REVOKED"
 
         # One that begins now reads what was revoked before.
