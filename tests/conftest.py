@@ -23,6 +23,7 @@ from chassis.settings import Address
 from tests import time_limit
 from tools.data import DataFolder
 from tools.embedded.nats import EmbeddedNats
+from tools.embedded.part import Part
 from tools.embedded.postgres import ADMIN, EmbeddedPostgres
 from tools.embedded.process import free_port
 from tools.migrate import SCHEMAS, migrate_all
@@ -37,6 +38,9 @@ NOBODY = Address("127.0.0.1", 9)
 
 # Tests play faster than people, and hundreds of games at once as one account. Those of the limits set their own.
 ROOMY_LIMITS = json.dumps({"caller_burst": 100_000, "caller_calls_per_second": 10_000, "caller_streams": 10_000})
+
+# Many tests at once take a machine longer to start something than anybody would wait elsewhere.
+Part.start_seconds = 120.0
 
 # Folders whose files take long go first: at the end of a run no process has much left while the others have nothing.
 LONGEST_FIRST = ("e2e", "faults", "integration")

@@ -33,6 +33,16 @@ LIMITS = Limits(streams_per_connection=20, calls_per_second=1, calls_burst=100)
 PATIENCE_SECONDS = 30.0
 
 
+class PatientEdge(Edge):
+    """An edge that leaves out no replica whose answer to a check of health is late, as those of threads may be."""
+
+    def configuration(self) -> str:
+        common = super().configuration()
+        patient = common.replace("- timeout: 1s", "- timeout: 60s")
+        assert patient != common
+        return patient
+
+
 class Site:
     """An edge and the replicas behind it."""
 
@@ -55,7 +65,7 @@ def running_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     for replica in table:
         replica.start()
     address = Address("127.0.0.1", free_port())
-    edge = Edge(address, {"table": [replica.address for replica in table]}, limits=LIMITS)
+    edge = PatientEdge(address, {"table": [replica.address for replica in table]}, limits=LIMITS)
     envoy = EmbeddedEnvoy(tmp_path_factory.mktemp("an edge"), edge)
     envoy.start()
     yield Site(envoy, table)
@@ -165,7 +175,7 @@ async def test_what_may_be_repeated_goes_to_another_replica(site: Site) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     async with site.channel() as public:
         host, code = await act_while_its_replica_is_away(site, public)
-        # Who was late to answer a check of health is left out for a while, and there may be no other replica then.
+        # For a few games in a hundred, the next places on Envoy's ring, where it looks for another, are the same one's.
         while code is not grpc.StatusCode.OK:
             assert code is grpc.StatusCode.UNAVAILABLE and time.monotonic() < deadline
             host, code = await act_while_its_replica_is_away(site, public)
@@ -295,7 +305,7 @@ async def test_who_comes_after_the_last_connection_is_turned_away_and_who_says_n
     address = Address("127.0.0.1", free_port())
     limits = Limits(connections=3, connection_idle_seconds=3)
     replicas = {"table": [replica.address for replica in site.table]}
-    envoy = EmbeddedEnvoy(tmp_path_factory.mktemp("small"), Edge(address, replicas, limits=limits))
+    envoy = EmbeddedEnvoy(tmp_path_factory.mktemp("small"), PatientEdge(address, replicas, limits=limits))
     envoy.start()
     for replica in site.table:
         replica.holds = True

@@ -39,7 +39,7 @@ time.sleep(600)
 
 def is_gone(pid: int) -> bool:
     """Whether the process has ended, waiting for it a while."""
-    for _ in range(500):
+    for _ in range(3000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         except FileNotFoundError:
@@ -188,7 +188,7 @@ class TestNats:
         await table.jetstream().add_stream(name="GAMES", subjects=["levata.games.>"])
         consumer = await league.jetstream().pull_subscribe("levata.games.>", durable="league", stream="GAMES")
         await table.jetstream().publish("levata.games.finished.x", b"fact")
-        [message] = await consumer.fetch(1, timeout=5)
+        [message] = await consumer.fetch(1, timeout=60)
         await message.ack_sync()
         assert message.data == b"fact"
         await operator.jetstream().delete_stream("GAMES")

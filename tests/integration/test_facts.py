@@ -30,7 +30,6 @@ from chassis.facts import (
     request_retry,
 )
 from chassis.facts import consumer as consuming
-from chassis.facts.health import Pulse
 from chassis.facts.store import PAGE_BYTES_MAX
 from chassis.facts.stream import headers_of
 from chassis.log import AppendResult, GroupWriter, NewFact
@@ -163,12 +162,16 @@ async def test_each_fact_has_its_effect_once_and_in_order(database: Database, wi
     assert await wiring.effects() == list(range(1, 401))
 
 
-async def test_facts_that_jetstream_brings_are_not_read_from_the_owner(wiring: Wiring) -> None:
+async def test_facts_that_jetstream_brings_are_not_read_from_the_owner(
+    wiring: Wiring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow the machine is, what is under way is not taken for lost.
+    monkeypatch.setattr(consuming, "SILENT_SECONDS", float("inf"))
     owner = CountingOwner(wiring)
     relay, consumer = wiring.relay(), wiring.consumer(owner=owner)
     await relay.start()
     await consumer.start()
-    await until(lambda: consumer._pull.is_open)
+    await until(lambda: consumer._pull.is_open and consumer.status.state is State.CAUGHT_UP)
     await wiring.heard(consumer, await wiring.tell(20))
     assert owner.pages == 0
     await consumer.stop()
@@ -571,10 +574,11 @@ async def test_a_slow_consumer_is_lagging_and_a_stuck_one_is_dead(
         await keep(session, fact)
 
     consumer = wiring.consumer(keep_slowly)
-    monkeypatch.setattr(consumer, "_pulse", Pulse(dead_seconds=0.5))
     await wiring.tell(3)
     await consumer.start()
     await until(lambda: consumer.status.state is State.LAGGING and consumer.status.head == 3)
+    # Not before, for the start counts as well.
+    monkeypatch.setattr(consumer._pulse, "_dead_seconds", 0.5)
     await until(lambda: consumer.status.state is State.DEAD)
     stuck.set()
     await until(lambda: consumer.status.state is State.CAUGHT_UP)

@@ -77,6 +77,8 @@ async def test_a_game_that_was_played_can_be_checked_from_its_export(
         return shown
 
     monkeypatch.setattr(replay, "_read", read)
+    # What was printed so far is not the command's.
+    capsys.readouterr()
     # The command runs a loop of its own.
     await asyncio.to_thread(replay.main, prepared.game_id, None, True, tmp_path)
     export = tmp_path / "game.json"

@@ -166,7 +166,13 @@ async def test_whatever_is_announced_once_following_has_begun_is_heard(
             await asyncio.sleep(0.01)
     key = PlayerCommand.of(account, command_id, 1, move).name.key
     assert heard == [LiveCommit(script.log.commit(2), key)]
+    later: list[LiveCommit] = []
+    await asker.follow(script.log.game_id, later.append)
     await unfollow()
     await script.act()
+    # Before it is announced, nobody is late for it.
+    async with asyncio.timeout(CALL_SECONDS):
+        while not later:
+            await asyncio.sleep(0.01)
     await asker.follow(script.log.game_id, heard.append)
     assert len(heard) == 1

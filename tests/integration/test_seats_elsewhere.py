@@ -13,6 +13,7 @@ from chassis.log import LogReader
 from rules.cards import members
 from services.table.app import presence
 from services.table.domain import Decider, Moved
+from services.table.rpc import api
 from services.table.rpc.messages import move_message
 from tests.attendance import (
     GRACE_SECONDS,
@@ -68,6 +69,8 @@ async def test_who_is_heard_elsewhere_is_there(
 ) -> None:
     """One person over `Here` and one over `Play`, until the second says nothing any more; then it comes back."""
     monkeypatch.setattr(presence, "GRACE_US", int(GRACE_SECONDS * 1_000_000))
+    # Against the short grace every sign counts.
+    monkeypatch.setattr(api, "SIGNS_APART_SECONDS", 0.0)
     host, other = replicas
     game_id = await create_game(host, people=2, clock=PATIENT)
     log = GameLog(reader, game_id)

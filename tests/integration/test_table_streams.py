@@ -17,7 +17,7 @@ from chassis.log import LogReader
 from rules.cards import members
 from services.table import __main__
 from services.table.__main__ import build
-from services.table.app import subscription
+from services.table.app import presence, subscription
 from services.table.app.host import Host
 from services.table.rpc.messages import move_message
 from services.table.store.database import Store
@@ -185,6 +185,8 @@ async def test_slow_reader_is_cut_off_and_resumes(
     service: Service, reader: LogReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscription, "QUEUE_MAX", 16)
+    # It reads once the game is over.
+    monkeypatch.setattr(subscription, "LINGER_SECONDS", 300.0)
     game_id = await create_game(service, people=2, seats=6, variant="quick", clock=PATIENT)
     # The smallest window: what the slow one does not read soon waits in the server.
     options = [("grpc.http2.lookahead_bytes", 1), ("grpc.http2.bdp_probe", 0), ("grpc.use_local_subchannel_pool", 1)]
@@ -281,8 +283,10 @@ async def test_watches_that_are_reset_or_fall_silent_leave_nothing_behind(
             hosts.append(self)
 
     monkeypatch.setattr(__main__, "Host", SeenHost)
+    # Nobody says anything, and the game must last.
+    monkeypatch.setattr(presence, "GRACE_US", 3_600_000_000)
     settings = settings_for(database, keys)
-    vigilant = replace(settings.limits, keepalive_ms=500, keepalive_timeout_ms=500)
+    vigilant = replace(settings.limits, keepalive_ms=500, keepalive_timeout_ms=3000)
     async with build(settings.model_copy(update={"limits": vigilant})) as address:
         near = Service(str(address), Signer.from_file(keys.signing_key))
         game_id = await create_game(near, people=2, variant="1-8-1", clock=PATIENT)
