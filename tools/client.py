@@ -184,8 +184,8 @@ class Playing(Watching):
 
     @property
     def legal_moves(self) -> list[play_pb2.Move]:
-        """All that one may do now; empty when it is another's turn, or one's last move is on its way."""
-        if self._unanswered:
+        """All that one may do now; empty at another's turn, before anything is heard, and with a move on its way."""
+        if self._unanswered or self._picture is None:
             return []
         return list(self.picture.decision.legal_moves)
 

@@ -73,7 +73,8 @@ def _retries(method: MethodDescriptor) -> dict[str, Any]:
         "retry_on": _AGAIN if repeatable else _UNREACHED,
         "num_retries": 2,
         "retry_host_predicate": [_PREVIOUS_HOSTS],
-        "host_selection_retry_max_attempts": 3,
+        # The next places on the ring may belong to the replica that has failed: three in a row for one game in 27.
+        "host_selection_retry_max_attempts": 20,
     }
 
 
