@@ -180,10 +180,12 @@ class Dealing:
 
         It hears of it within moments. Where that is long in coming they look for another table all the same.
         """
+        pause = PAUSE_SECONDS
         with suppress(TimeoutError):
             async with asyncio.timeout(GIVING_BACK_SECONDS):
                 while await self._may_be_held(game_id, dealt):
-                    await asyncio.sleep(PAUSE_SECONDS)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _may_be_held(self, game_id: UUID, dealt: Sequence[Dealt]) -> bool:
         try:
